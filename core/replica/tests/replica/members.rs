@@ -1,26 +1,12 @@
 //! Members that come and go: who may join, what a view that names them changes, and what becomes of what a member answered that left.
 
+use crate::views::{WINDOW, change, fill, world};
 use crate::world::{World, call, id, meta};
 use quorate_replica::Snapshots;
 use quorate_types::{
     Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, NodeId, Outcome, Refusal,
-    Secret, Slot, ToClient, ViewChange, ViewNumber,
+    Secret, Slot, ToClient, ViewNumber,
 };
-
-/// ω of the views here.
-const WINDOW: u64 = 4;
-
-fn world() -> World {
-    World::with(3, |config| config.view.window = WINDOW)
-}
-
-fn change(after: u64, acceptors: &[u16]) -> ViewChange {
-    ViewChange {
-        after: ViewNumber(after),
-        acceptors: acceptors.iter().copied().map(NodeId).collect(),
-        window: WINDOW,
-    }
-}
 
 fn secret(number: u8) -> Secret {
     Secret::new([number; Secret::BYTES])
@@ -66,12 +52,6 @@ fn invite(world: &mut World, with: Secret, lasts: Duration) {
         matches!(told[..], [ToClient::Checkpointed { request: 1, .. }]),
         "{told:?}"
     );
-}
-
-fn fill(world: &mut World, slots: u64) {
-    for _ in 0..slots {
-        world.decide(Vec::new());
-    }
 }
 
 /// Claim rp-103.

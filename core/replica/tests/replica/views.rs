@@ -14,14 +14,14 @@ use quorate_types::{
 use std::collections::BTreeMap;
 
 /// ω of the views here.
-const WINDOW: u64 = 4;
+pub(crate) const WINDOW: u64 = 4;
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     World::with(3, |config| config.view.window = WINDOW)
 }
 
 /// The change of view `after` to one in which only these nodes vote.
-fn change(after: u64, acceptors: &[u16]) -> ViewChange {
+pub(crate) fn change(after: u64, acceptors: &[u16]) -> ViewChange {
     ViewChange {
         after: ViewNumber(after),
         acceptors: acceptors.iter().copied().map(NodeId).collect(),
@@ -52,7 +52,7 @@ fn refusal(world: &mut World, to: u64) -> Option<Refusal> {
     }
 }
 
-fn fill(world: &mut World, slots: u64) -> Slot {
+pub(crate) fn fill(world: &mut World, slots: u64) -> Slot {
     for _ in 0..slots {
         world.decide(Vec::new());
     }

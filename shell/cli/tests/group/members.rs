@@ -105,7 +105,7 @@ fn a_group_goes_on_while_every_machine_that_it_began_on_is_replaced() {
     let first = group.endpoint().trim_end_matches("/counter").to_owned();
 
     let token = invited(&first, &[]);
-    let second = Joined::start(&first, &token, &place.path().join("2"), &[]);
+    let mut second = Joined::start(&first, &token, &place.path().join("2"), &[]);
     assert_eq!(
         (&second.told["node"], &second.told["view"]),
         (&json!(2), &json!(3))
@@ -157,6 +157,36 @@ fn a_group_goes_on_while_every_machine_that_it_began_on_is_replaced() {
     json_of(&["view", "replace", "2", "3", "--endpoint", &third.address()]);
     assert_eq!(members(&third.address()), [(3, both.to_owned())]);
     assert_eq!(add(&third.address(), "1"), "9");
+
+    // What the second one leaves behind is a sound directory, and nobody any more.
+    assert_eq!(second.child.wait().unwrap().code(), Some(0));
+    let [left, here] = ["2", "3"].map(|name| place.path().join(name).display().to_string());
+    let verified = run(&["verify", &left]);
+    assert!(verified.status.success(), "{}", text(&verified.stdout));
+    assert!(text(&verified.stdout).contains("1 members in view"));
+    let token = invited(&third.address(), &[]);
+    let words = [
+        "--endpoint",
+        &third.address(),
+        "--token",
+        &token,
+        "--dir",
+        &left,
+    ];
+    let back = run(&[&["node", "join"], &words[..]].concat());
+    assert_eq!(back.status.code(), Some(7), "{}", text(&back.stderr));
+    assert!(text(&back.stderr).contains("no member of its group"));
+    assert_eq!(members(&third.address()), [(3, both.to_owned())]);
+    drop(third);
+    let new = place.path().join("new").display().to_string();
+    let recovered = run(&["recover", &left, &here, "--dir", &new]);
+    assert_eq!(
+        recovered.status.code(),
+        Some(7),
+        "{}",
+        text(&recovered.stderr)
+    );
+    assert!(text(&recovered.stderr).contains("no member since view"));
 }
 
 #[test]

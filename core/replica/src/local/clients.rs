@@ -106,10 +106,7 @@ impl<O: Ordering> Replica<O> {
                 request,
                 invitation,
                 lasts,
-            } => self.submit(
-                Purpose::Invite(from, request),
-                Body::Invite { invitation, lasts },
-            ),
+            } => self.client_invite((from, request), (invitation, lasts), out),
             FromClient::Skip {
                 request,
                 slot,

@@ -88,6 +88,13 @@ impl Internals {
         resets.count()
     }
 
+    /// Operators' invitations that are being ordered.
+    pub(crate) fn invites(&self) -> usize {
+        let purposes = self.waiting.values();
+        let invites = purposes.filter(|purpose| matches!(purpose, Purpose::Invite(..)));
+        invites.count()
+    }
+
     /// A snapshot covered slots: commands in flight may have been decided in them.
     pub(crate) fn forget(&mut self) -> Vec<Purpose> {
         std::mem::take(&mut self.waiting).into_values().collect()

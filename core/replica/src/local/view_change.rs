@@ -4,7 +4,7 @@
 //! one begins at each node once it has applied all of these. So whoever votes in a view has everything that was decided before it.
 //! OpenReplica section 2.
 
-use crate::limits::{INSTANCES_KEPT, VIEW_CHANGES_WAITING};
+use crate::limits::{INSTANCES_KEPT, INVITATIONS_MAX, VIEW_CHANGES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::{Output, PeerMessage, Replica, Snapshots};
@@ -93,6 +93,24 @@ impl<O: Ordering> Replica<O> {
     pub fn is_still_invited(&self, invitation: SecretHash, now: Wall) -> bool {
         let now = now.max(self.replicated.stamp.wall);
         self.leader().is_some() && self.replicated.invitations.has(invitation, now)
+    }
+
+    /// An operator invites a node.
+    pub(crate) fn client_invite(
+        &mut self,
+        (from, request): (ConnectionId, u64),
+        (invitation, lasts): (SecretHash, Duration),
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let refusal = if !self.can_order() {
+            Refusal::StorageFull
+        } else if self.internals.invites() >= INVITATIONS_MAX {
+            Refusal::Overloaded
+        } else {
+            let body = Body::Invite { invitation, lasts };
+            return self.submit(Purpose::Invite(from, request), body);
+        };
+        refuse(out, from, Ask::Request(request), refusal);
     }
 
     /// An invitation is decided.

@@ -1,8 +1,9 @@
 //! Members that come and go: who may join, what a view that names them changes, and what becomes of what a member answered that left.
 
 use crate::views::{WINDOW, change, fill, world};
-use crate::world::{World, call, id, meta};
+use crate::world::{World, call, id, meta, refused};
 use quorate_replica::Snapshots;
+use quorate_replica::limits::INVITATIONS_MAX;
 use quorate_types::{
     Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, NodeId, Outcome, Refusal,
     Secret, Slot, ToClient, ViewNumber,
@@ -204,6 +205,22 @@ fn snapshots_hold_the_open_invitations() {
     let late = &world.nodes[2].replica;
     assert!(late.status().applied >= slot && slot > Slot(1));
     assert!(late.is_invited(secret(1).hash()) && late.is_invited(secret(2).hash()));
+}
+
+#[test]
+fn invitations_that_are_being_ordered_are_bounded() {
+    let mut world = world();
+    world.shared.borrow_mut().holds_submissions = true;
+    for number in 0..=INVITATIONS_MAX as u8 {
+        let message = FromClient::Invite {
+            request: number.into(),
+            invitation: secret(number).hash(),
+            lasts: Duration::from_millis(60_000),
+        };
+        world.say(0, 90, message);
+    }
+    let ask = Ask::Request(INVITATIONS_MAX as u64);
+    assert_eq!(world.take_told(90), [refused(ask, Refusal::Overloaded)]);
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn add(endpoint: &str, amount: &str) -> String {
     text(&output.stdout).trim().to_owned()
 }
 
+// Longer than a screen: one group, from its first machine to its last.
 /// Claim rp-103.
 #[test]
 fn a_group_goes_on_while_every_machine_that_it_began_on_is_replaced() {

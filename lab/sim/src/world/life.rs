@@ -190,7 +190,9 @@ impl World {
                 .restarted((id, found.votes_as), promised, &records);
             self.judged(judged);
         } else if !needs_survey {
-            let judged = self.judge.restarted_on_damage(id, promised);
+            let judged = self
+                .judge
+                .restarted_on_damage((id, found.votes_as), promised);
             self.judged(judged);
         }
         self.watch_started(id, promised);

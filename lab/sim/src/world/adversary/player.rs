@@ -120,7 +120,7 @@ impl Adversary {
             let restarted = self.judge.restarted((id, None), promised, &records);
             self.judged(restarted);
         } else if !past.damage.needs_survey() && !has_forgotten {
-            let restarted = self.judge.restarted_on_damage(id, promised);
+            let restarted = self.judge.restarted_on_damage((id, None), promised);
             self.judged(restarted);
         }
         self.happen(id, Event::Executed { slot });

@@ -117,15 +117,19 @@ impl Judge {
     }
 
     /// `node` begins a life in which it lacks nothing but records of some slots.
-    pub(in super::super) fn restarted_on_damage(&self, node: NodeId, promised: Ballot) -> Judged {
+    pub(in super::super) fn restarted_on_damage(
+        &self,
+        (node, votes_as): (NodeId, Option<Incarnation>),
+        promised: Ballot,
+    ) -> Judged {
         let told = self.agreement.get(&promised.view);
+        let told = told.filter(|_| promised.view >= self.first_named(node, votes_as));
         told.map_or(Ok(()), |told| told.restarted_on_damage(node, promised))
     }
 
     /// `node` begins a life with these records, undamaged.
     ///
-    /// `promised` is what its acceptor says it has promised. Nobody counts on it in views before the one that first names the
-    /// incarnation that it votes as.
+    /// `promised` is what its acceptor says it has promised.
     pub(in super::super) fn restarted(
         &mut self,
         (node, votes_as): (NodeId, Option<Incarnation>),
@@ -135,11 +139,7 @@ impl Judge {
         let mut views: Vec<ViewNumber> = records.iter().map(|record| record.view.number).collect();
         views.sort_unstable();
         views.dedup();
-        let named = votes_as.filter(|incarnation| *incarnation != founding(node));
-        let first = named.map_or(ViewNumber(1), |incarnation| {
-            let named = self.came_back.get(&(node, incarnation)).copied();
-            named.unwrap_or(ViewNumber(u64::MAX))
-        });
+        let first = self.first_named(node, votes_as);
         views.retain(|view| Some(*view) >= noted(records) && *view >= first);
         for view in views {
             let of_view = records.iter().filter(|record| record.view.number == view);
@@ -149,6 +149,15 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// The first view that names `node` in the incarnation that it votes as: nobody counts on what it told before.
+    fn first_named(&self, node: NodeId, votes_as: Option<Incarnation>) -> ViewNumber {
+        let named = votes_as.filter(|incarnation| *incarnation != founding(node));
+        named.map_or(ViewNumber(1), |incarnation| {
+            let named = self.came_back.get(&(node, incarnation)).copied();
+            named.unwrap_or(ViewNumber(u64::MAX))
+        })
     }
 }
 

@@ -242,7 +242,7 @@ impl<O: Ordering> Replica<O> {
                     };
                     self.order(now, event, out);
                 }
-                PeerMessage::Replica(message) => self.peer(now, from, message, out),
+                PeerMessage::Replica(message) => self.peer(now, (from, link), message, out),
             },
             Input::Link { peer, state } => {
                 if matches!(state, LinkState::Up(_)) {

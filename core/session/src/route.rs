@@ -20,9 +20,9 @@ pub(crate) struct Route {
     /// The addresses that the client began with: they are tried again after a round in which no member answered.
     given: Vec<String>,
     current: usize,
-    hint: Option<NodeId>,
-    /// Nodes that fell silent or refused to serve, and after a round of all nodes those that were dead; a hint leads back to none of
-    /// them before another one leads or a node answers. At most one for each address.
+    /// Nodes that fell silent or refused to serve, and after a round of all nodes those that were dead. A hint leads back to none of
+    /// them before a node answers or, in the first round, another one leads: nodes that name different leaders would else lead past
+    /// the others for ever. At most one for each address.
     shunned: BTreeSet<NodeId>,
     /// Nodes that were left since one answered last: they were dead, fell silent or refused to serve.
     left_in_a_row: usize,
@@ -46,7 +46,6 @@ impl Route {
             addresses,
             given,
             current,
-            hint: None,
             shunned: BTreeSet::new(),
             left_in_a_row: 0,
             foreign: BTreeSet::new(),
@@ -102,19 +101,13 @@ impl Route {
         self.shunned.clear();
     }
 
-    /// The connection failed or fell silent, or its node refused to serve: go on to the hinted leader if it was not tried yet,
-    /// else to the next address.
+    /// The connection failed or fell silent, or its node refused to serve: go on to the next address.
     pub(crate) fn advance(&mut self) {
         self.left_in_a_row += 1;
-        match self.hint.take().and_then(|node| self.position(node)) {
-            Some(hinted) if hinted != self.current => self.current = hinted,
-            _ => {
-                if self.current + 1 == self.addresses.len() {
-                    self.add_given();
-                }
-                self.current = (self.current + 1) % self.addresses.len();
-            }
+        if self.current + 1 == self.addresses.len() {
+            self.add_given();
         }
+        self.current = (self.current + 1) % self.addresses.len();
     }
 
     /// How many addresses are known.
@@ -143,7 +136,9 @@ impl Route {
         match self.position(leader) {
             Some(position) if position != self.current && !self.shunned.contains(&leader) => {
                 self.current = position;
-                self.shunned.clear();
+                if self.rounds() == 0 {
+                    self.shunned.clear();
+                }
                 true
             }
             Some(_) | None => false,
@@ -203,6 +198,36 @@ mod tests {
         assert!(!route.hinted(NodeId(1)));
         assert!(!route.hinted(NodeId(2)));
         assert_eq!(route.address(), "c:1");
+    }
+
+    /// Leaves `times` nodes, of which 3 names 4 as the leader and 5 names 2; all refuse. Returns who was dialled.
+    fn goes_round(route: &mut Route, times: usize) -> BTreeSet<usize> {
+        let mut dialled = BTreeSet::new();
+        let mut was_hinted = false;
+        for _ in 0..times {
+            loop {
+                let at = route.current + 1;
+                dialled.insert(at);
+                let leader = NodeId(if at == 5 { 2 } else { 4 });
+                // A session follows no second hint within its pause.
+                was_hinted = !was_hinted && route.hinted(leader);
+                if !was_hinted {
+                    break;
+                }
+            }
+            route.shun();
+            route.advance();
+        }
+        dialled
+    }
+
+    #[test]
+    fn hints_of_nodes_that_name_different_leaders_do_not_lead_past_the_others_for_ever() {
+        let mut route = Route::new(vec!["1:1".into()], 0);
+        let members = (1..=6).map(|node| (NodeId(node), format!("{node}:1")));
+        route.welcomed(NodeId(5), members.collect());
+        goes_round(&mut route, 6);
+        assert_eq!(goes_round(&mut route, 18).len(), 6);
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Ordering for MultiPaxos {
 
 impl MultiPaxos {
     /// Whether this node tries to lead where it misses a leader.
-    fn may_stand(&self) -> bool {
+    pub(crate) fn may_stand(&self) -> bool {
         self.seat.acceptor.is_voter() && !self.seat.is_over
     }
 
@@ -390,6 +390,9 @@ impl MultiPaxos {
         self.seat.learner.known = self.seat.learner.known.max(slot);
         let delivered = slot.min(self.seat.acceptor.log.decided());
         self.seat.delivered = self.seat.delivered.max(delivered);
+        if is_first {
+            self.tell_begun(effects);
+        }
     }
 
     /// The replica has the effects of all slots up to `upto`, which is above the decided prefix: the log goes on after it.

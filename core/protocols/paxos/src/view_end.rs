@@ -6,7 +6,7 @@
 
 use crate::message::{Message, Trimmed};
 use crate::{MultiPaxos, Part};
-use quorate_ordering::{Config, Damage, Effect, Effects, Standing, ViewPast};
+use quorate_ordering::{Config, Damage, Effect, Effects, Lane, Standing, ViewPast};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, Persistence, Slot, Time, View};
 
@@ -23,6 +23,23 @@ impl MultiPaxos {
             self.seat.learner.known = self.seat.learner.known.max(decided.next());
             self.learn_more(now, effects);
         }
+    }
+
+    /// The view begins here. Who may vote in it stands, and so tells the others. Nobody else might: the leader of the view before may
+    /// have died, and acceptors of this view who had no vote in that one miss nobody.
+    pub(crate) fn tell_begun(&self, effects: &mut Effects<Message>) {
+        if self.may_stand() || self.seat.is_over || self.seat.config.view.first_slot <= Slot(1) {
+            return;
+        }
+        let peers = self.seat.peers.iter();
+        let acceptors = peers.filter(|peer| peer.is_acceptor && peer.link.is_some());
+        let upto = self.seat.acceptor.log.trimmed();
+        self.seat.send(
+            acceptors.map(|peer| peer.node).collect(),
+            Lane::Bulk,
+            Message::Trimmed(Trimmed { upto }),
+            effects,
+        );
     }
 
     /// The replica has applied the last slot.

@@ -9,7 +9,7 @@ use crate::local::agreement::SnapshotReport;
 use crate::{DiskRoom, Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, LinkState, Ordering};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot, Time, Value};
+use quorate_types::{Digest, Duration, LinkEpoch, NodeId, NodeSet, Slot, Time, Value};
 
 #[derive(Debug, Default)]
 pub(crate) struct Fetch {
@@ -113,7 +113,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn peer(
         &mut self,
         now: Time,
-        from: NodeId,
+        (from, link): (NodeId, LinkEpoch),
         message: ReplicaMessage,
         out: &mut Vec<Output<O::Message>>,
     ) {
@@ -149,7 +149,7 @@ impl<O: Ordering> Replica<O> {
             ),
             ReplicaMessage::Clock { wall, votes } => {
                 self.clock_told(now, from, wall);
-                self.peer_votes(from, votes);
+                self.peer_votes((from, link), votes);
                 self.peer_clock_came(from);
             }
             ReplicaMessage::Outcomes { slot, digest } => self.outcomes_told(from, slot, digest),

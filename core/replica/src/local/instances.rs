@@ -233,6 +233,11 @@ impl<O: Ordering> Instances<O> {
             .collect()
     }
 
+    /// Whether no newer link than this one stands to a peer.
+    pub(crate) fn is_newest_link(&self, peer: NodeId, link: LinkEpoch) -> bool {
+        self.links.get(&peer).is_none_or(|up| *up <= link)
+    }
+
     /// The slot after which the oldest instance has a log.
     pub(crate) fn begins_after(&self) -> Slot {
         self.all[0].ordering.trimmed()
@@ -314,9 +319,9 @@ impl<O: Ordering> Instances<O> {
         self.early.push_back((view, received));
     }
 
-    /// Whether messages came for a view that is not known here.
-    pub(crate) fn has_early(&self) -> bool {
-        !self.early.is_empty()
+    /// Whether messages came for a view after this one.
+    pub(crate) fn has_early_beyond(&self, view: ViewNumber) -> bool {
+        self.early.iter().any(|(of, _)| of.number > view)
     }
 
     /// Takes the messages that came for a view before it was known here.

@@ -210,11 +210,11 @@ impl<O: Ordering> Replica<O> {
             report.map(|report| report.digest)
         };
         let is_named = (named.node, named.boot) == (self.config.own, self.config.boot);
-        // At the slot of a reset that has not ended it was an operator who judged.
-        let pending = self.quarantine.reset().map(|own| own.slot);
+        // At the slots of resets that have not ended it was an operator who judged, and has judged anew since.
+        let reset = self.replicated.reset;
         let is_odd = self.quarantine.frozen().is_some_and(|frozen| {
             let agreed = self.agreement.agreed_since(frozen);
-            let mut agreed = agreed.filter(|(slot, _)| Some(*slot) != pending);
+            let mut agreed = agreed.filter(|(slot, _)| !reset.has_replaced(*slot));
             agreed.any(|(slot, digest)| own(slot) != Some(digest))
         });
         is_named

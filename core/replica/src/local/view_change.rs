@@ -11,8 +11,9 @@ use crate::{Output, PeerMessage, Replica, Snapshots};
 use quorate_ordering::{Entry, Event, Lane, LinkState, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, ConnectionId, Duration, MemberChange, NodeId, NodeSet, Persistence, Refusal,
-    SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
+    Ask, Ballot, Body, ConnectionId, Duration, LinkEpoch, MemberChange, NodeId, NodeSet,
+    Persistence, Refusal, SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError,
+    ViewNumber, Wall,
 };
 
 /// A client that waits until a view is in force.
@@ -155,7 +156,11 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// A peer says whether it votes.
-    pub(crate) fn peer_votes(&mut self, from: NodeId, votes: bool) {
+    pub(crate) fn peer_votes(&mut self, (from, link): (NodeId, LinkEpoch), votes: bool) {
+        if !self.instances.is_newest_link(from, link) {
+            // An earlier start of the peer may have said it.
+            return;
+        }
         if votes {
             self.observers.remove(from);
         } else {
@@ -304,6 +309,10 @@ impl<O: Ordering> Replica<O> {
         self.at_instance(now, newest, Event::Executed { slot }, out);
         for early in self.instances.take_early(self.instances.view(newest)) {
             self.order(now, early, out);
+        }
+        if self.instances.has_early_beyond(number) {
+            // Others are past this view too, and may say so only once.
+            self.raise(Event::Passed);
         }
         self.answer_view_waits(out);
     }

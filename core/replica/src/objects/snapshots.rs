@@ -289,7 +289,7 @@ impl<O: Ordering> Replica<O> {
             self.restore(core);
             self.checkpoints.taking = None;
             self.forget_passed_asks(out);
-            if self.instances.has_early() {
+            if self.instances.has_early_beyond(self.view().number) {
                 // Others are in a later view than the one that goes on here.
                 self.raise(Event::Passed);
             }

@@ -25,6 +25,8 @@ pub(crate) struct NamedState {
 pub(crate) struct LastReset {
     /// The slot of its command; slot 0: there was none.
     slot: Slot,
+    /// The slot of the first one since the last that was over, as far as that is known: each replaced the one before it.
+    since: Slot,
     /// What it chose, unless a snapshot covered it: whoever asks for it again is told its slot.
     named: Option<NamedState>,
     /// A majority holds the state that it chose.
@@ -35,6 +37,7 @@ impl Default for LastReset {
     fn default() -> LastReset {
         LastReset {
             slot: Slot::ZERO,
+            since: Slot::ZERO,
             named: None,
             is_over: true,
         }
@@ -49,6 +52,7 @@ impl LastReset {
         }
         LastReset {
             slot: core.reset,
+            since: core.reset,
             named: None,
             is_over: core.slot > core.reset,
         }
@@ -68,6 +72,12 @@ impl LastReset {
         (self.named == Some(named)).then_some(self.slot)
     }
 
+    /// Whether what is agreed at `slot` is the choice of a reset that this one has replaced. Between such resets no majority agrees
+    /// on anything: nobody goes on after one that is not over.
+    pub(crate) fn has_replaced(self, slot: Slot) -> bool {
+        !self.is_over && self.since <= slot && slot < self.slot
+    }
+
     /// Whether a reset that names a snapshot at `named` has an effect.
     pub(crate) fn may_follow(self, named: Slot) -> bool {
         !self.is_over || named > self.slot
@@ -78,6 +88,7 @@ impl LastReset {
         assert!(slot > self.slot, "resets are decided in slot order");
         *self = LastReset {
             slot,
+            since: if self.is_over { slot } else { self.since },
             named: Some(named),
             is_over: false,
         };
@@ -113,5 +124,25 @@ mod tests {
         last.ends(Slot(7));
         assert!(!last.may_follow(Slot(3)) && !last.may_follow(Slot(7)));
         assert!(last.may_follow(Slot(8)));
+    }
+
+    #[test]
+    fn a_reset_replaces_all_since_the_last_that_was_over() {
+        let named = NamedState {
+            node: NodeId(1),
+            boot: 1,
+            slot: Slot(3),
+            digest: Digest::default(),
+        };
+        let mut last = LastReset::default();
+        last.begins(Slot(7), named);
+        last.ends(Slot(7));
+        for slot in [8, 10, 12] {
+            last.begins(Slot(slot), named);
+        }
+        let replaced = (1..14).filter(|slot| last.has_replaced(Slot(*slot)));
+        assert_eq!(replaced.collect::<Vec<_>>(), [8, 9, 10, 11]);
+        last.ends(Slot(12));
+        assert!(!last.has_replaced(Slot(10)), "the group has answered");
     }
 }

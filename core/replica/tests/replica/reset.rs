@@ -190,6 +190,20 @@ fn a_node_that_holds_something_else_by_now_does_not_decide_and_another_one_can_b
     assert_all_go_on_from(&mut world, session, state);
 }
 
+/// Claim rp-51.
+#[test]
+fn an_operator_may_choose_anew_as_often_as_no_majority_holds_what_was_chosen() {
+    let (mut world, session, _) = frozen();
+    let state = world.nodes[2].objects.state;
+    world.loses_fetches = true;
+    for from in [0, 1, 2] {
+        reset(&mut world, 0, from);
+    }
+    world.loses_fetches = false;
+    world.pass(Duration::from_millis(2_500));
+    assert_all_go_on_from(&mut world, session, state);
+}
+
 /// Claim rp-52.
 #[test]
 fn a_state_that_lacks_what_was_answered_since_a_reset_is_chosen_by_no_later_one() {

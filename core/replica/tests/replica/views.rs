@@ -201,22 +201,29 @@ fn a_change_of_acceptors_ends_no_session_of_a_client_that_was_heard_before() {
     assert_eq!(open(&world), 0, "it ends when its time is over");
 }
 
-/// Claim rp-98.
-#[test]
-fn a_message_of_a_later_view_waits_for_it_and_one_of_a_gone_view_is_answered() {
-    let mut world = world();
-    let view = |number: u64| ViewId {
+fn view(number: u64) -> ViewId {
+    ViewId {
         group: GroupId::default(),
         number: ViewNumber(number),
-    };
-    let of_view = |number: u64, message: u32| Input::Peer {
+    }
+}
+
+/// What node 0 says in a view.
+fn of_view(number: u64, message: u32) -> Input<u32> {
+    Input::Peer {
         from: NodeId(0),
         link: LinkEpoch(1),
         message: PeerMessage::Ordering {
             view: view(number),
             message,
         },
-    };
+    }
+}
+
+/// Claim rp-98.
+#[test]
+fn a_message_of_a_later_view_waits_for_it_and_one_of_a_gone_view_is_answered() {
+    let mut world = world();
     world.input(2, of_view(2, 77));
     world.run();
     assert_eq!(world.shared.borrow().received, []);
@@ -322,8 +329,8 @@ fn a_leader_asks_for_the_snapshot_that_ends_a_view_until_there_is_one() {
     }
 }
 
-#[test]
-fn a_node_that_was_behind_at_the_turn_takes_the_next_change() {
+/// View 2 begins while node 2 hears nothing but a message of view `early`, and takes a snapshot of view 2 later.
+fn behind_at_the_turn(early: Option<u64>) -> World {
     let mut world = world();
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
@@ -332,11 +339,32 @@ fn a_node_that_was_behind_at_the_turn_takes_the_next_change() {
     })]);
     fill(&mut world, WINDOW);
     let slot = world.checkpoint(0);
+    if let Some(early) = early {
+        world.input(2, of_view(early, 77));
+        world.run();
+    }
     world.shared.borrow_mut().trimmed = slot;
     world.shared.borrow_mut().deaf.remove(&2);
     fill(&mut world, 1);
     world.pass(Duration::from_millis(5_000));
     assert_eq!(view_of(&world, 2).0, 2);
+    world
+}
+
+/// Else it asks for ever for a slot that is not decided, and does not come back while it thinks that it is behind.
+#[test]
+fn a_snapshot_of_the_view_that_a_node_was_told_of_leaves_nothing_to_ask_for() {
+    let in_new_view = (2, ViewNumber(2));
+    for (early, is_asking) in [(None, false), (Some(2), false), (Some(3), true)] {
+        let world = behind_at_the_turn(early);
+        let passed = world.shared.borrow().passed.contains(&in_new_view);
+        assert_eq!(passed, is_asking, "told of view {early:?}");
+    }
+}
+
+#[test]
+fn a_node_that_was_behind_at_the_turn_takes_the_next_change() {
+    let mut world = behind_at_the_turn(None);
     let told = refused_at(&mut world, 2, 70);
     assert_eq!(told, Some(Refusal::ViewNotReady));
 }
@@ -345,9 +373,9 @@ fn a_node_that_was_behind_at_the_turn_takes_the_next_change() {
 fn a_node_that_lost_votes_makes_no_majority_of_a_new_view() {
     let mut world = world();
     let wall = world.right_wall();
-    let told = |votes| {
+    let told = |link, votes| {
         let message = PeerMessage::Replica(ReplicaMessage::Clock { wall, votes });
-        let (from, link) = (NodeId(1), LinkEpoch(1));
+        let (from, link) = (NodeId(1), LinkEpoch(link));
         Input::Peer {
             from,
             link,
@@ -355,11 +383,15 @@ fn a_node_that_lost_votes_makes_no_majority_of_a_new_view() {
         }
     };
     world.shared.borrow_mut().linked = vec![1, 2];
-    world.input(0, told(false));
-    world.run();
-    ask(&mut world, 0, 50, change(1, &[0, 1]));
-    assert_eq!(refusal(&mut world, 50), Some(Refusal::ViewNotReady));
-    world.input(0, told(true));
+    // The second word is one of its life before, and comes late.
+    world.link_up(0, 1);
+    for (link, votes) in [(2, false), (1, true)] {
+        world.input(0, told(link, votes));
+        world.run();
+        ask(&mut world, 0, 50, change(1, &[0, 1]));
+        assert_eq!(refusal(&mut world, 50), Some(Refusal::ViewNotReady));
+    }
+    world.input(0, told(2, true));
     world.run();
     ask(&mut world, 0, 51, change(1, &[0, 1]));
     assert_eq!(

@@ -9,6 +9,14 @@ use quorate_types::{Duration, NodeId, Slot};
 impl World {
     /// Faults stop: what is owed from now on waits until all nodes can have caught up.
     pub(super) fn faults_stopped(&mut self) {
+        let catching_up = self.catching_up();
+        self.judge
+            .liveness
+            .faults_stopped(self.now.0, catching_up.0);
+    }
+
+    /// How long the node that lags most needs to learn all that is decided by now, at the pace that its limits and links allow.
+    pub(super) fn catching_up(&self) -> Duration {
         let last = self.judge.last_decided();
         let running = self.nodes.values();
         let running = running.filter_map(|node| Some(node.running.as_ref()?.replica.status()));
@@ -21,10 +29,7 @@ impl World {
         let chunks = self.chunks(least.max(trimmed).unwrap_or(last), last);
         let network = &self.setup.network;
         let round_trip = network.latency_min.0 + network.latency_max.0;
-        let catching_up = Duration(chunks.saturating_mul(round_trip));
-        self.judge
-            .liveness
-            .faults_stopped(self.now.0, catching_up.0);
+        Duration(chunks.saturating_mul(round_trip))
     }
 
     /// Whether one of these nodes leads and waits for a snapshot that none of them has: the others trimmed their logs because a

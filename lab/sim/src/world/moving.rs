@@ -156,8 +156,20 @@ impl World {
             acceptors,
             window: view.window,
         };
-        let is_safe = !acceptors.contains(node) && self.can_vote(acceptors);
+        let is_safe =
+            !acceptors.contains(node) && self.can_vote(acceptors) && self.all_know(view, node);
         is_safe.then_some(MoveAsked::View(change, Move::Leaves(node)))
+    }
+
+    /// Whether all members but `leaving` have been in `view` or a later one. Machines are replaced one after the other with all
+    /// members up: one that was down or behind while all others were replaced would know nobody, and nobody could reach it.
+    fn all_know(&self, view: &View, leaving: NodeId) -> bool {
+        let mut staying = view.nodes().iter().filter(|node| *node != leaving);
+        staying.all(|node| {
+            let node = &self.nodes[&node];
+            let known = node.known.as_ref().map(|known| known.number);
+            node.is_wiped || known >= Some(view.number)
+        })
     }
 
     fn ask_to_join(

@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub known: Option<View>,
     /// Its directory is a new one, and it has not started on it.
     pub is_new: bool,
-    /// Its directory is an older copy, and nobody has told it.
+    /// Its directory is an older copy; nobody has told it, and it has not come back from a loss that it found itself.
     pub is_old_copy: bool,
     /// Faults that keep its process still.
     pub paused: u64,

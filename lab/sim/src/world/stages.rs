@@ -46,7 +46,7 @@ pub(super) enum Stage {
     Dark { until: Moment },
     /// Clients work again and read everything.
     Last { since: Moment },
-    /// Clients wait for their very last answers; nodes come to one state.
+    /// Clients wait for their very last answers; nodes come to one state, within a bound from when those that lag have caught up.
     Settle { since: Moment },
     /// The run has ended.
     Over,
@@ -127,7 +127,8 @@ impl World {
                 self.read_everything();
             }
             Stage::Last { since } if self.now.since(since) >= CALM => {
-                self.stage = Stage::Settle { since: self.now };
+                let since = self.now + self.catching_up();
+                self.stage = Stage::Settle { since };
             }
             Stage::Settle { since } => self.settle(since),
             _ => {}

@@ -281,13 +281,18 @@ impl World {
         let running = self.running(id);
         let member = running.replica.view().member(id);
         let is_named = member.is_some_and(|member| member.incarnation == directory);
+        // A life that has forgotten is named by its directory, and has no vote.
+        let is_named = is_named && running.replica.may_vote();
         if is_named && directory != founding(id) && self.nodes[&id].doom.is_none() {
             self.harm.back.insert(id);
         }
         let running = self.running(id);
         let Some(back) = back else { return };
         if running.since.replace(back.view) != Some(back.view) {
-            running.recall = Recall::Whole;
+            let recall = std::mem::replace(&mut running.recall, Recall::Whole);
+            // An older copy that found itself that it lacks something is refused by nobody. It observed like one that was told,
+            // and is the newest directory from now on.
+            self.node(id).is_old_copy &= recall != Recall::Lost;
             self.exercised(Row::CameBack);
             // Whoever is about to die is as good as gone.
             if self.nodes[&id].doom.is_none() {

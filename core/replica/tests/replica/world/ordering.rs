@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) linked_up: Vec<(usize, ViewNumber, NodeId)>,
     /// Where views end, as instances were told: at which node, in which view.
     pub(crate) closed: Vec<(usize, ViewNumber, Slot)>,
+    /// Which instances were told that others are past them: at which node, in which view.
+    pub(crate) passed: Vec<(usize, ViewNumber)>,
     /// As what instances of later views were made: at which node, in which view.
     pub(crate) standings: BTreeMap<(usize, ViewNumber), Standing>,
     emitted: BTreeMap<usize, Vec<Effect<Message>>>,
@@ -223,7 +225,11 @@ impl Ordering for Instant {
                 let linked = (self.own, self.view.number, peer);
                 self.shared.borrow_mut().linked_up.push(linked);
             }
-            Event::Persisted { .. } | Event::Link { .. } | Event::Passed | Event::Wake => {}
+            Event::Passed => {
+                let passed = (self.own, self.view.number);
+                self.shared.borrow_mut().passed.push(passed);
+            }
+            Event::Persisted { .. } | Event::Link { .. } | Event::Wake => {}
         }
         if self.is_over {
             return;

@@ -165,7 +165,12 @@ impl Past {
                 damage.is_promise_lost = false;
                 damage.slots.remove(slot);
             }
-            Entry::Trimmed { upto } => damage.slots = damage.slots.split_off(&upto.next()),
+            // A base begins with what its oldest view has trimmed. A later view has all before its first slot trimmed from the
+            // beginning: that says nothing of slots of a view that is still kept.
+            Entry::Trimmed { upto } if is_oldest(&self.records, record.view.number) => {
+                damage.slots = damage.slots.split_off(&upto.next());
+            }
+            Entry::Trimmed { .. } => {}
             // A chosen batch that does not continue the decided prefix is no vote, so it hides no lost one.
             Entry::Chosen { .. } | Entry::Decided { .. } | Entry::Agreed { .. } => {}
         }
@@ -189,15 +194,24 @@ impl Past {
     }
 }
 
+/// Whether none of these records is of a view before this one.
+fn is_oldest(records: &[Record], view: ViewNumber) -> bool {
+    records.iter().all(|record| record.view.number >= view)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use quorate_types::{Ballot, Batch, GroupId, ViewId};
 
     fn record(entry: Entry) -> Record {
+        record_in(1, entry)
+    }
+
+    fn record_in(view: u64, entry: Entry) -> Record {
         let view = ViewId {
             group: GroupId(1),
-            number: ViewNumber(1),
+            number: ViewNumber(view),
         };
         Record { view, entry }
     }
@@ -249,6 +263,27 @@ mod tests {
         assert!(!past.damage.needs_survey());
         assert_eq!(past.damage.slots(), &BTreeSet::from([Slot(3)]));
         past.read(record(Entry::Trimmed { upto: Slot(3) }));
+        assert!(past.damage.was_found() && !past.damage.is_open());
+    }
+
+    #[test]
+    fn what_a_later_view_has_trimmed_makes_up_for_no_lost_record_of_a_view_that_is_kept() {
+        let trimmed = |view, upto| record_in(view, Entry::Trimmed { upto: Slot(upto) });
+        let mut past = Past::default();
+        past.lost(LostRecord::Slot(Slot(2)));
+        past.lost(LostRecord::Slot(Slot(4)));
+        past.read(vote(5));
+        past.read(record(Entry::Decided { upto: Slot(5) }));
+        // The base of the older view, and what the later one, which begins after slot 5, says in it.
+        past.read(trimmed(1, 2));
+        past.read(trimmed(2, 5));
+        assert_eq!(past.damage.slots(), &BTreeSet::from([Slot(4)]));
+        assert!(past.damage.is_open());
+
+        // Once nothing of the older view is left, the later one makes up for it.
+        let mut past = Past::default();
+        past.lost(LostRecord::Slot(Slot(4)));
+        past.read(trimmed(2, 5));
         assert!(past.damage.was_found() && !past.damage.is_open());
     }
 

@@ -141,7 +141,9 @@ impl<O: Ordering> Replica<O> {
             Effect::Discard { upto, base } => {
                 let (upto, base) = self.instances.base(place, upto, base);
                 self.log_told(&base);
+                let is_whole = self.instances.outlives_damage(&base);
                 out.push(Output::Discard { upto, base });
+                out.extend(is_whole.then_some(Output::Repaired));
             }
             // What an instance says that only votes and teaches concerns nobody.
             _ if !orders => {}

@@ -15,6 +15,8 @@ pub struct Reach {
     pub start: u64,
     /// The number of the newest durable commit of its log, 0 in memory mode. It never falls.
     pub commit: u64,
+    /// The commit with which this start began. What it writes later, having learned it from others, does not make up for what it lacks.
+    pub begun: u64,
     /// Whether it remembers its promises and votes.
     pub recall: Recall,
     /// The view from which on it does: it came back with it as another incarnation. 0 for a node that never lost any.
@@ -89,7 +91,7 @@ impl PeerPast {
             _ if reach.since != self.since && !planted(Plant::EarlierIncarnationMeasured) => {
                 reach.since < self.since
             }
-            Recall::Whole => is_before(reach, self.voting) || reach.commit < self.commit,
+            Recall::Whole => is_before(reach, self.voting) || self.held(reach) < self.commit,
             Recall::Damaged => is_before(reach, self.voting),
         };
         let finding = if is_older {
@@ -101,6 +103,16 @@ impl PeerPast {
         };
         let boot = self.newest.0;
         Err(Sighting { boot, finding })
+    }
+
+    /// The commit up to which the peer holds what its earlier starts wrote, and this start where it was met before.
+    fn held(&self, reach: Reach) -> u64 {
+        let is_met = (reach.boot, reach.start) == self.voting;
+        if is_met || planted(Plant::LearnedCountsAsHeld) {
+            reach.commit
+        } else {
+            reach.begun
+        }
     }
 
     /// Remembers a reach of the peer that was accepted.
@@ -138,6 +150,7 @@ mod tests {
             boot,
             start,
             commit,
+            begun: commit,
             recall,
             since: ViewNumber(0),
         }
@@ -171,6 +184,30 @@ mod tests {
     fn a_copy_from_before_the_last_commits_is_older_even_with_a_new_boot() {
         let past = past(&[reach(1, 10, 500, Recall::Whole)]);
         assert_eq!(past.judge(reach(2, 11, 300, Recall::Whole)), older(1));
+    }
+
+    /// It was let in by a peer that saw less of it, and wrote down what that one told.
+    #[test]
+    fn a_copy_that_has_learned_more_than_was_seen_is_older_still() {
+        let mut past = past(&[reach(1, 10, 500, Recall::Whole)]);
+        let whole = Reach {
+            begun: 500,
+            ..reach(2, 11, 600, Recall::Whole)
+        };
+        assert_eq!(
+            past.judge(Reach {
+                begun: 300,
+                ..whole
+            }),
+            older(1)
+        );
+        assert_eq!(past.judge(whole), Ok(()));
+        past.note(whole);
+        let later = Reach {
+            commit: 700,
+            ..whole
+        };
+        assert_eq!(past.judge(later), Ok(()), "it was met before");
     }
 
     #[test]

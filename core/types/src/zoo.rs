@@ -274,6 +274,8 @@ pub enum Plant {
     LostLifeVotes,
     /// Peers measure a node that came back by what they saw of the incarnation before.
     EarlierIncarnationMeasured,
+    /// What an older copy of a directory has learned since it started makes up for what it lacks.
+    LearnedCountsAsHeld,
     /// A snapshot does not say which incarnation of a node may vote.
     RejoinNotInSnapshot,
     /// A node joins without an invitation.
@@ -332,7 +334,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 161] = [
+    pub const ALL: [Plant; 162] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -467,6 +469,7 @@ impl Plant {
         Plant::LostViewVotes,
         Plant::LostLifeVotes,
         Plant::EarlierIncarnationMeasured,
+        Plant::LearnedCountsAsHeld,
         Plant::RejoinNotInSnapshot,
         Plant::UninvitedJoins,
         Plant::InvitationUsedTwice,

@@ -11,6 +11,7 @@ pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
     buf.put_u64_le(reach.boot);
     buf.put_u64_le(reach.start);
     buf.put_u64_le(reach.commit);
+    buf.put_u64_le(reach.begun);
     buf.put_u8(match reach.recall {
         Recall::Whole => 1,
         Recall::Damaged => 2,
@@ -35,6 +36,7 @@ pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
         boot: r.counter("boot")?,
         start: r.u64("start")?,
         commit: r.counter("commit")?,
+        begun: r.counter("commit")?,
         recall: match r.u8("recall")? {
             1 => Recall::Whole,
             2 => Recall::Damaged,

@@ -221,10 +221,8 @@ fn introduce(
         None if past.damage.was_found() => Recall::Damaged,
         None => Recall::Whole,
     };
-    transport.set_recall(recall, since.unwrap_or_default());
-    if let Some(journal) = journal {
-        transport.set_commit(journal.newest_commit());
-    }
+    let commit = journal.map_or(0, Journal::newest_commit);
+    transport.begin(recall, since.unwrap_or_default(), commit);
 }
 
 fn tell_start(
@@ -306,6 +304,7 @@ fn settings(
                 boot: identity.boot,
                 start,
                 commit: 0,
+                begun: 0,
                 recall: Recall::Whole,
                 since: ViewNumber(0),
             },

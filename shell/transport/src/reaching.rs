@@ -37,10 +37,12 @@ impl Transport {
         reach.commit = reach.commit.max(commit);
     }
 
-    /// Whether this node remembers what it voted for, and since which view. Called before the first [`Transport::tick`].
-    pub fn set_recall(&mut self, recall: Recall, since: ViewNumber) {
+    /// What this start began with: whether it remembers what it voted for, since which view, and the newest durable commit. Called
+    /// before the first [`Transport::tick`].
+    pub fn begin(&mut self, recall: Recall, since: ViewNumber, commit: u64) {
         let reach = &mut self.settings.own.reach;
         (reach.recall, reach.since) = (recall, since);
+        (reach.commit, reach.begun) = (commit, commit);
     }
 
     /// This node came back with a view: it remembers what it promised and voted from that one on. The linked peers are told at once,

@@ -5,7 +5,9 @@
 //! messages belong to one view, and what comes for a view that is not known here yet is kept for a while.
 
 use crate::limits::{EARLY_MESSAGES, OLD_VIEW_SNAPSHOT_EVERY};
-use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Record, Standing, ViewPast};
+use quorate_ordering::{
+    Effects, Entry, Event, LinkState, Mark, Ordering, Record, Standing, ViewPast,
+};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{LinkEpoch, NodeId, NodeSet, Slot, Time, View, ViewId, ViewNumber};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +51,8 @@ pub(crate) struct Instances<O: Ordering> {
     /// Ascending by view; the last one orders.
     all: Vec<Instance<O>>,
     past: ViewPasts,
+    /// An instance went that had not said that what it lost is written again.
+    left_damage: bool,
     /// Messages for views that are not known here, as they were received.
     early: VecDeque<(ViewId, Event<O::Message>)>,
     /// Messages for unknown views for which there was no room.
@@ -74,6 +78,7 @@ impl<O: Ordering> Instances<O> {
                 is_damaged,
             }],
             past,
+            left_damage: false,
             early: VecDeque::new(),
             dropped: 0,
             written: Mark::default(),
@@ -281,7 +286,9 @@ impl<O: Ordering> Instances<O> {
         self.all.retain(|instance| {
             let last = instance.last.filter(|_| place < newest);
             place += 1;
-            last.is_none_or(|last| last > slot)
+            let is_kept = last.is_none_or(|last| last > slot);
+            self.left_damage |= !is_kept && instance.is_damaged;
+            is_kept
         });
         self.all.len() < before
     }
@@ -307,7 +314,7 @@ impl<O: Ordering> Instances<O> {
     /// An instance that this node's own snapshot has left far behind.
     pub(crate) fn drop_older(&mut self, kept: usize) {
         let excess = self.all.len().saturating_sub(kept);
-        self.all.drain(..excess);
+        self.left_damage |= self.all.drain(..excess).any(|one| one.is_damaged);
     }
 
     /// Keeps a message for a view that is not known here yet.
@@ -363,7 +370,28 @@ impl<O: Ordering> Instances<O> {
     pub(crate) fn repaired(&mut self, place: usize) -> bool {
         self.all[place].is_damaged = false;
         let is_known = self.all[self.newest()].ordering.view().number >= self.past.begun;
-        is_known && self.past.records.is_empty() && !self.all.iter().any(|one| one.is_damaged)
+        let is_whole =
+            is_known && self.past.records.is_empty() && !self.all.iter().any(|one| one.is_damaged);
+        self.left_damage &= !is_whole;
+        is_whole
+    }
+
+    /// The log begins with `base`. Returns whether nothing that any start needs is missing any more: all that was lost is of views
+    /// that are gone, and an agreed snapshot of the view in force says so to the next start, which takes nothing of those. An
+    /// acceptor without a vote there cannot say that what it lost is written again.
+    pub(crate) fn outlives_damage(&mut self, base: &[Record]) -> bool {
+        let number = self.current().view().number;
+        let is_agreed = |record: &Record| {
+            record.view.number == number && matches!(record.entry, Entry::Agreed { .. })
+        };
+        let is_whole = self.left_damage
+            && self.all.len() == 1
+            && !self.all[0].is_damaged
+            && number >= self.past.begun
+            && self.past.records.is_empty()
+            && base.iter().any(is_agreed);
+        self.left_damage &= !is_whole;
+        is_whole
     }
 
     pub(crate) fn check(&self) {

@@ -1,11 +1,12 @@
 //! Nodes that lost their votes: they ask for a view that names them anew, and vote in no other.
 
 use crate::world::{World, config, meta};
-use quorate_ordering::Standing;
+use quorate_ordering::{Effect, Entry, Record, Standing};
 use quorate_replica::limits::{REJOIN_EVERY, REJOIN_OF_COPY_AFTER};
-use quorate_replica::{Output, ReplicaConfig};
+use quorate_replica::{Output, Remembered, ReplicaConfig, ViewPasts};
 use quorate_types::{
-    Body, Command, Duration, Incarnation, MemberChange, NodeId, Rejoin, ViewChange, ViewNumber,
+    Body, Command, Digest, Duration, GroupId, Incarnation, MemberChange, NodeId, Rejoin, Slot,
+    ViewChange, ViewId, ViewNumber,
 };
 
 const WINDOW: u64 = 4;
@@ -195,4 +196,59 @@ fn a_request_that_lost_the_race_lets_nobody_vote() {
     assert_eq!(decided(&world).last(), Some(&own), "it asks again");
     fill(&mut world, WINDOW);
     assert_eq!(standing(&world, 2, 3), Some(Standing::Voter));
+}
+
+/// Node 2 removes records for an agreed snapshot of `view`, or for none. Returns whether that repairs its log.
+fn repairs(world: &mut World, view: Option<u64>) -> bool {
+    let record = |number| Record {
+        view: ViewId {
+            group: GroupId::default(),
+            number: ViewNumber(number),
+        },
+        entry: Entry::Agreed {
+            slot: Slot(1),
+            digest: Digest {
+                replicated: 1,
+                state: [1; 32],
+            },
+        },
+    };
+    let base = view.map(record).into_iter().collect();
+    world.seen.clear();
+    let upto = Slot(1);
+    world.effect(2, Effect::Discard { upto, base });
+    let told = (2, Output::Repaired);
+    world.seen.contains(&told)
+}
+
+/// Claim rp-102.
+#[test]
+fn damage_of_a_view_in_which_the_node_lost_its_votes_ends_with_what_the_log_has_of_it() {
+    let mut world = world();
+    let mut lost = config(3, 2);
+    lost.view.window = WINDOW;
+    (lost.boot, lost.incarnation, lost.fresh) = (3, None, FRESH);
+    let views = ViewPasts {
+        begun: ViewNumber(1),
+        is_damaged: true,
+        ..ViewPasts::default()
+    };
+    let remembered = Remembered {
+        views,
+        ..Remembered::default()
+    };
+    world.restart_remembering(2, lost, remembered);
+    fill(&mut world, 2);
+    led(&mut world);
+    world.pass(REJOIN_EVERY);
+    assert!(!repairs(&mut world, Some(1)), "it has not come back");
+    fill(&mut world, WINDOW);
+    assert_eq!(standing(&world, 2, 2), Some(Standing::Voter));
+    assert!(!repairs(&mut world, Some(2)), "the view before is needed");
+    led(&mut world);
+    // The snapshot that ends the view before.
+    world.pass(Duration::from_millis(3_000));
+    assert!(!repairs(&mut world, None), "a start would look at it");
+    assert!(repairs(&mut world, Some(2)));
+    assert!(!repairs(&mut world, Some(2)), "it is told once");
 }

@@ -51,6 +51,7 @@ pub(crate) fn reach(draw: &mut Draw) -> Reach {
         boot: counter(draw),
         start: draw.number(),
         commit: counter(draw),
+        begun: counter(draw),
         recall: match draw.below(3) {
             0 => Recall::Whole,
             1 => Recall::Damaged,

@@ -199,6 +199,7 @@ fn links() -> [Sample; 4] {
         boot: 5,
         start: 0x1234,
         commit: 900,
+        begun: 800,
         recall: Recall::Whole,
         since: ViewNumber(3),
     };

@@ -102,6 +102,7 @@ impl World {
         let config = self.ordering_config(id, &found, (view, past.damage));
         let damage = found.past.damage.clone();
         let (recall, since) = (found.recall(), found.since);
+        let begun = found.storage.log.newest_commit();
         let newest = found.storage.newest_snapshot();
         let mut objects = Objects::new(&self.setup.view().objects);
         let recovered = found
@@ -166,6 +167,7 @@ impl World {
         node.running = Some(Box::new(Running {
             boot,
             recall,
+            begun,
             since,
             replica,
             seen,

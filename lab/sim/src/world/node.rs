@@ -150,6 +150,8 @@ pub(super) struct Running {
     pub boot: u64,
     /// How much it remembers of what it promised and voted for.
     pub recall: Recall,
+    /// The newest durable commit when it started.
+    pub begun: u64,
     /// The view with which it came back, if it ever did.
     pub since: Option<ViewNumber>,
     /// Sessions, order, execution.

@@ -43,6 +43,7 @@ impl World {
             boot: running.boot,
             start: node.life,
             commit: running.storage.log.newest_commit(),
+            begun: running.begun,
             recall: running.recall,
             since: running.since.unwrap_or_default(),
         })
@@ -123,11 +124,15 @@ impl World {
             boot: u64::MAX,
             start: self.nodes[&id].life + 1,
             commit: found.storage.log.newest_commit(),
+            begun: found.storage.log.newest_commit(),
             recall: found.recall(),
             since: found.since.unwrap_or_default(),
         };
+        let known = self.nodes[&id].disks.incarnation;
         let sees = |watcher: NodeId| {
             let past = self.sightings.get(&(watcher, id));
+            // What was seen of the machine that had its number before counts for nothing when it connects.
+            let past = past.filter(|past| past.incarnation == known);
             let judged = past.map(|past| past.judge(reach));
             // A directory that comes back after a copy of it has observed lacks nothing that was seen.
             matches!(judged, Some(Err(sighting)) if sighting.finding == Finding::OlderCopy)

@@ -75,6 +75,7 @@ impl Impostor {
                     boot: 1 << 20,
                     start: 7,
                     commit: 1 << 20,
+                    begun: 1 << 20,
                     recall: Recall::Whole,
                     since: quorate_types::ViewNumber(0),
                 },

@@ -41,6 +41,7 @@ fn guess(socket: &mut TcpStream, challenge: &Frame) -> Frame {
         boot: 1 << 40,
         start: 7,
         commit: 1 << 40,
+        begun: 1 << 40,
         recall: Recall::Whole,
         since: quorate_types::ViewNumber(0),
     };

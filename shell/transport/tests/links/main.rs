@@ -166,6 +166,7 @@ fn reach(boot: u64) -> Reach {
         boot,
         start: 70 + boot,
         commit: 0,
+        begun: 0,
         recall: Recall::Whole,
         since: ViewNumber(0),
     }

@@ -40,7 +40,9 @@ fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
         let pasts: BTreeMap<_, _> = stays.transport.pasts().into_iter().collect();
         drop((one, two));
         let mut copy = Node::start(old, 2, &addresses, TransportLimits::default());
-        copy.transport.set_commit(300);
+        copy.transport.begin(Recall::Whole, ViewNumber(0), 300);
+        // Another peer has told it more since.
+        copy.transport.set_commit(600);
         let mut witness = Node::start_after(3 - old, 2, &addresses, pasts);
         until(&mut [&mut copy, &mut witness], "a sighting", |nodes| {
             nodes[0].sighting().is_some()
@@ -49,7 +51,7 @@ fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
         assert_eq!(witness.bodies().len(), 0);
         drop(copy);
         let mut observer = Node::start(old, 3, &addresses, TransportLimits::default());
-        observer.transport.set_recall(Recall::Lost, ViewNumber(0));
+        observer.transport.begin(Recall::Lost, ViewNumber(0), 300);
         witness.seen.clear();
         until(&mut [&mut observer, &mut witness], "its link", |nodes| {
             nodes[1].link(old).is_some()

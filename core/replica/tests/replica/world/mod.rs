@@ -168,8 +168,17 @@ impl World {
 
     /// The same, with another configuration.
     pub(crate) fn restart_as(&mut self, at: usize, config: ReplicaConfig) {
+        self.restart_remembering(at, config, Remembered::default());
+    }
+
+    /// The same, with more than the log.
+    pub(crate) fn restart_remembering(
+        &mut self,
+        at: usize,
+        config: ReplicaConfig,
+        remembered: Remembered,
+    ) {
         let ordering = Instant::new(config.own, Rc::clone(&self.shared));
-        let remembered = Remembered::default();
         let (replica, outputs) = Replica::new(config, ordering, remembered, self.now);
         self.nodes[at].replica = replica;
         self.nodes[at].objects = Objects::default();

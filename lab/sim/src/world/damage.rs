@@ -1,28 +1,33 @@
 //! Damage to the files of a node while it is down: bits change, files vanish, an old copy is put in place.
 
 use super::World;
+use super::durable::Disks;
 use super::fault::{Lost, Part};
 use super::harm::{Image, snapshot_slot};
 use super::life::Death;
 use super::row::Row;
-use quorate_storage::{Disk, SimDisk};
+use quorate_storage::{Disk, SECTOR_BYTES, SimDisk};
 use quorate_types::{Duration, NodeId};
 
 /// Places that are tried for a bit whose change a start notices.
 const TRIES: u64 = 8;
+
+/// Sectors at the end of a log that are damaged together at most.
+const SECTORS_MAX: u64 = 64;
 
 impl World {
     /// Changes a bit of what a node's files hold, while the node is down.
     pub(super) fn flip(&mut self, id: NodeId, part: Part, bit: u64, down: Duration) {
         let costs_vote = part != Part::Identity;
         // Damage in an older copy hides what it lacks from its peers: a stated limit.
-        let hides_copy = part == Part::Log && self.nodes[&id].is_old_copy;
+        let hides_copy = matches!(part, Part::Log | Part::View) && self.nodes[&id].is_old_copy;
         if hides_copy || costs_vote && !self.may_maim(id) {
             return;
         }
         self.die(id, Death::Killed, down);
         match part {
             Part::Log => self.flip_log(id, bit),
+            Part::View => self.flip_view(id, bit),
             Part::Snapshots => self.flip_snapshot(id, bit),
             Part::Identity => self.flip_identity(id, bit),
         }
@@ -44,6 +49,32 @@ impl World {
             at = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
         }
         flip_bit(&disks.log, at);
+    }
+
+    /// Flips bits from the end of the log on until it has no record of the newest view, if a start reports it as damage; else one bit.
+    fn flip_view(&mut self, id: NodeId, bit: u64) {
+        let disks = &self.nodes[&id].disks;
+        let newest = |disks: &Disks| {
+            let found = disks.start().ok()?;
+            let views = found.past.records.iter().map(|record| record.view.number);
+            Some((views.max(), found.past.damage.was_found()))
+        };
+        let before = newest(&disks.fork());
+        let trial = disks.fork();
+        for sector in 0..SECTORS_MAX {
+            flip_from_end(&trial.log, sector, bit);
+            let after = newest(&trial.fork());
+            if after.is_some_and(|(view, is_damaged)| {
+                is_damaged && view < before.and_then(|(view, _)| view)
+            }) {
+                for sector in 0..=sector {
+                    flip_from_end(&disks.log, sector, bit);
+                }
+                self.exercised(Row::LostView);
+                return;
+            }
+        }
+        self.flip_log(id, bit);
     }
 
     /// Flips a bit of the snapshot that a start takes, if the damage is noticed there; else of another one.
@@ -188,6 +219,18 @@ fn flip_bit(log: &SimDisk, bit: u64) {
             return;
         }
         at -= size;
+    }
+}
+
+/// Changes a bit of one of the last sectors that were written to the newest segment, counted from its end.
+fn flip_from_end(log: &SimDisk, sector: u64, bit: u64) {
+    let Some(name) = segments(log).pop() else {
+        return;
+    };
+    let written = written_bytes(&log.content(&name).unwrap_or_default());
+    let at = written.saturating_sub(1) / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
+    if let Some(at) = at.checked_sub(sector * SECTOR_BYTES as u64) {
+        log.flip(&name, at + (bit >> 3) % SECTOR_BYTES as u64, 1 << (bit & 7));
     }
 }
 

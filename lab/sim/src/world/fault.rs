@@ -38,6 +38,8 @@ pub enum Part {
     Snapshots,
     /// One copy of the identity.
     Identity,
+    /// The end of the log, as far back as it has records of the newest view.
+    View,
 }
 
 /// Files that vanish.

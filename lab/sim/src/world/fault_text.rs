@@ -134,6 +134,7 @@ fn disk_fault(words: &[&str]) -> Option<Fault> {
             part: match part {
                 "snapshots" => Part::Snapshots,
                 "identity" => Part::Identity,
+                "view" => Part::View,
                 _ => return None,
             },
             bit: bit.parse().ok()?,
@@ -244,6 +245,7 @@ impl Part {
             Part::Log => "",
             Part::Snapshots => "snapshots ",
             Part::Identity => "identity ",
+            Part::View => "view ",
         }
     }
 }

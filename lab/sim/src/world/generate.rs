@@ -219,7 +219,7 @@ fn makes_sense(kind: Kind, setup: &Setup) -> bool {
         Kind::Blackout | Kind::DiskError | Kind::LoseLog | Kind::Wipe => is_durable,
         Kind::Trap(KillStep::Save | KillStep::Trim) => is_durable,
         Kind::Flip(Part::Identity) => is_durable,
-        Kind::Flip(Part::Log | Part::Snapshots) => is_durable && has_peers,
+        Kind::Flip(Part::Log | Part::View | Part::Snapshots) => is_durable && has_peers,
         Kind::Trap(KillStep::PhaseOne | KillStep::Fetch | KillStep::Install | KillStep::Asked) => {
             is_durable && has_peers
         }
@@ -557,7 +557,12 @@ impl Draw<'_> {
             },
             Kind::Flip(part) => Fault::Flip {
                 node,
-                part,
+                // No draw of its own: it would change all that is drawn after it.
+                part: if part == Part::Log && bit >> 62 == 0 {
+                    Part::View
+                } else {
+                    part
+                },
                 bit,
                 down,
             },

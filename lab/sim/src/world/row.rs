@@ -66,6 +66,7 @@ rows! {
     ReadFailed 5 "a read of the log failed";
     DiskFull 10 "disk full";
     DamagedLog 10 "start on a damaged log";
+    LostView 3 "start without a record of the newest view";
     DamagedSnapshot 8 "start with a damaged snapshot";
     DamagedIdentity 5 "start with one copy of the identity damaged";
     RolledBack 5 "start on an old copy of the disks";

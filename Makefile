@@ -177,6 +177,7 @@ sim-ci: cargo-present venv ## simulate 5,000 seeds
 
 zoo: cargo-present venv ## plant every known bug, two at a time; each must be found within its seeds: QUICK=1 only a dozen of them
 	$(SIM) --features zoo --bin zoo -- $(if $(QUICK),--quick)
+	$(CARGO) test --quiet -p quorate-sim --features zoo --test overlapping_views planted
 
 nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on, LONG=1 adds faults of minutes
 	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(LONG),--long)

@@ -73,6 +73,7 @@ pub struct Remembered {
 }
 
 /// Executes what an [`Ordering`] decides, at most once, and answers clients.
+#[derive(Debug)]
 pub struct Replica<O: Ordering> {
     pub(crate) config: ReplicaConfig,
     pub(crate) instances: Instances<O>,

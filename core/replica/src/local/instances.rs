@@ -13,6 +13,7 @@ use quorate_types::{LinkEpoch, NodeId, NodeSet, Slot, Time, View, ViewId, ViewNu
 use std::collections::{BTreeMap, VecDeque};
 
 /// One instance.
+#[derive(Debug)]
 struct Instance<O> {
     ordering: O,
     /// The members of its view.
@@ -47,6 +48,7 @@ impl ViewPasts {
 }
 
 /// All instances at this node.
+#[derive(Debug)]
 pub(crate) struct Instances<O: Ordering> {
     /// Ascending by view; the last one orders.
     all: Vec<Instance<O>>,

@@ -42,6 +42,16 @@ pub enum Part {
     View,
 }
 
+impl Part {
+    /// A quarter of what strikes the log takes its end. The bit decides: a draw of its own would change all that is drawn after it.
+    pub(super) fn drawn(self, bit: u64) -> Part {
+        match self {
+            Part::Log if bit >> 62 == 0 => Part::View,
+            part => part,
+        }
+    }
+}
+
 /// Files that vanish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {

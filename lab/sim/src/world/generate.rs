@@ -557,12 +557,7 @@ impl Draw<'_> {
             },
             Kind::Flip(part) => Fault::Flip {
                 node,
-                // No draw of its own: it would change all that is drawn after it.
-                part: if part == Part::Log && bit >> 62 == 0 {
-                    Part::View
-                } else {
-                    part
-                },
+                part: part.drawn(bit),
                 bit,
                 down,
             },

@@ -16,9 +16,12 @@ from patience import PATIENCE_S, until
 import quorate
 from quorate import LocalGroup
 
+# What a shell starts in the background inherits that the signal is ignored.
 INTERRUPTED = """
+import signal
 import sys
 import quorate
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[2])
 from mailbox_class import Mailbox
 with quorate.connect(sys.argv[1], Mailbox, timeout=30) as mailbox:

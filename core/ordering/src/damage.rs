@@ -167,7 +167,9 @@ impl Past {
             }
             // A base begins with what its oldest view has trimmed. A later view has all before its first slot trimmed from the
             // beginning: that says nothing of slots of a view that is still kept.
-            Entry::Trimmed { upto } if is_oldest(&self.records, record.view.number) => {
+            Entry::Trimmed { upto }
+                if !damage.slots.is_empty() && is_oldest(&self.records, record.view.number) =>
+            {
                 damage.slots = damage.slots.split_off(&upto.next());
             }
             Entry::Trimmed { .. } => {}

@@ -36,7 +36,7 @@ pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
         boot: r.counter("boot")?,
         start: r.u64("start")?,
         commit: r.counter("commit")?,
-        begun: r.counter("commit")?,
+        begun: r.counter("commit at the start")?,
         recall: match r.u8("recall")? {
             1 => Recall::Whole,
             2 => Recall::Damaged,

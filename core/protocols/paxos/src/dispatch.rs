@@ -350,10 +350,7 @@ impl MultiPaxos {
                 let may_lag = self.seat.config.view.first_slot > Slot(1) && !self.seat.is_over;
                 if self.seat.election.leader.is_none() && may_lag {
                     // The peer may be in an earlier view, and nobody leads who tells it.
-                    let upto = self.seat.acceptor.log.trimmed();
-                    let begins = Message::Trimmed(Trimmed { upto });
-                    self.seat
-                        .send(NodeSet::only(node), Lane::Bulk, begins, effects);
+                    self.tell_beginning(NodeSet::only(node), effects);
                 }
                 if let Some((leader, seat)) = self.leading() {
                     leader.fill(seat, now, node, effects);

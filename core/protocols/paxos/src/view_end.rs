@@ -8,7 +8,7 @@ use crate::message::{Message, Trimmed};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Config, Damage, Effect, Effects, Lane, Standing, ViewPast};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Duration, Persistence, Slot, Time, View};
+use quorate_types::{Duration, NodeSet, Persistence, Slot, Time, View};
 
 impl MultiPaxos {
     /// The view ends with `last`.
@@ -33,13 +33,14 @@ impl MultiPaxos {
         }
         let peers = self.seat.peers.iter();
         let acceptors = peers.filter(|peer| peer.is_acceptor && peer.link.is_some());
+        self.tell_beginning(acceptors.map(|peer| peer.node).collect(), effects);
+    }
+
+    /// Tells where the log of this view begins: who is in an earlier view learns that it is over.
+    pub(crate) fn tell_beginning(&self, to: NodeSet, effects: &mut Effects<Message>) {
         let upto = self.seat.acceptor.log.trimmed();
-        self.seat.send(
-            acceptors.map(|peer| peer.node).collect(),
-            Lane::Bulk,
-            Message::Trimmed(Trimmed { upto }),
-            effects,
-        );
+        let begins = Message::Trimmed(Trimmed { upto });
+        self.seat.send(to, Lane::Bulk, begins, effects);
     }
 
     /// The replica has applied the last slot.

@@ -16,6 +16,8 @@ pub struct ReplicaConfig {
     pub fresh: Incarnation,
     /// This node's directory is an older copy: another life of it may be running elsewhere.
     pub may_run_elsewhere: bool,
+    /// Whether this group decides which other groups its cluster has: the first one does.
+    pub decides_groups: bool,
     /// The view in force.
     pub view: View,
     /// The longest expiry time that this node's clients get for their sessions.
@@ -119,6 +121,7 @@ impl ReplicaConfig {
             incarnation: view.incarnation(own),
             fresh: Incarnation(u64::from(own.0) << 48 | boot),
             may_run_elsewhere: false,
+            decides_groups: true,
             view,
             expiry_max: SessionTerms::EXPIRY_MAX,
             sessions_max: 1_000_000,

@@ -288,6 +288,10 @@ impl<O: Ordering> Replica<O> {
                 let asked = self.internals.landed(command.id);
                 self.invited(slot, (*invitation, *lasts), asked, out);
             }
+            Body::ChangeGroups { change } => {
+                let asked = self.internals.landed(command.id);
+                self.groups_decided(slot, change, asked, out);
+            }
             Body::ChangeView { change, who } => {
                 let asked = self.internals.landed(command.id);
                 self.view_change_decided(slot, (*change, who), asked, out);
@@ -375,6 +379,7 @@ impl<O: Ordering> Replica<O> {
             | Body::Reset { .. }
             | Body::Thaw { .. }
             | Body::Invite { .. }
+            | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => {}
         }
     }

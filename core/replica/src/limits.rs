@@ -76,6 +76,12 @@ pub const VIEW_CHANGES_WAITING: usize = 64;
 /// Invitations that are open at once: the oldest one gives way.
 pub const INVITATIONS_MAX: usize = 64;
 
+/// Groups beside the first one. Each has a setup of at most [`quorate_types::GroupChange::SETUP_BYTES_MAX`].
+pub const GROUPS_MAX: usize = 255;
+
+/// Operators' changes of groups that are being ordered at one node.
+pub const GROUP_CHANGES_WAITING: usize = 64;
+
 /// Reads that have no answer yet.
 pub const READS_WAITING: usize = 1 << 16;
 

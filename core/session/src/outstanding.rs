@@ -1,8 +1,8 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{
-    Digest, Duration, Member, NodeId, ObjectId, ReadLevel, Secret, SecretHash, Slot, Time, Value,
-    ViewChange,
+    Digest, Duration, GroupChange, Member, NodeId, ObjectId, ReadLevel, Secret, SecretHash, Slot,
+    Time, Value, ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -95,6 +95,11 @@ pub enum Operation {
         /// What it was invited with.
         secret: Secret,
     },
+    /// A group more, or less.
+    ChangeGroups {
+        /// What changes.
+        change: GroupChange,
+    },
 }
 
 impl Operation {
@@ -106,6 +111,7 @@ impl Operation {
             | Operation::Reset { .. }
             | Operation::Skip { .. }
             | Operation::Invite { .. }
+            | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::ChangeView { .. } => 0,

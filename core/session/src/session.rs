@@ -250,6 +250,7 @@ impl ClientSession {
             | Operation::Reset { .. }
             | Operation::Skip { .. }
             | Operation::Invite { .. }
+            | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),

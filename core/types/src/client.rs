@@ -1,8 +1,8 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, Member, NodeId, ObjectId, Secret, SecretHash,
-    SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
+    Attachment, CommandId, Digest, Duration, GroupChange, Member, NodeId, ObjectId, Secret,
+    SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -139,6 +139,14 @@ pub enum FromClient {
         member: Member,
         /// What it was invited with.
         secret: Secret,
+    },
+    /// An operator creates or drops a group. Answered by [`ToClient::Checkpointed`] with the slot in which that is decided, or was
+    /// before.
+    ChangeGroups {
+        /// The number of the request on this connection.
+        request: u64,
+        /// What changes.
+        change: GroupChange,
     },
 }
 
@@ -343,6 +351,13 @@ pub enum Refusal {
     ViewNotReady,
     /// The invitation to join was used, its time is over, or nobody made it. Nothing has changed.
     NotInvited,
+    /// Another group has this name. Nothing has changed.
+    GroupExists,
+    /// No group has this name. Nothing has changed.
+    UnknownGroup,
+    /// There can be no such group: it names nodes that are no members, its name is none, or there are as many groups as can be.
+    /// Nothing has changed.
+    ImpossibleGroup,
     /// Another client has resumed the session: it is this client's no more. Calls without an answer may have been executed
     /// before, and are not from then on.
     Superseded,
@@ -375,7 +390,10 @@ impl Refusal {
             | Refusal::ViewConflict
             | Refusal::NoSuchView
             | Refusal::ViewNotReady
-            | Refusal::NotInvited => false,
+            | Refusal::NotInvited
+            | Refusal::GroupExists
+            | Refusal::UnknownGroup
+            | Refusal::ImpossibleGroup => false,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, Duration, MemberChange, NodeId, ObjectId, SecretHash, SessionId, SessionTerms,
-    Slot, Tenancy, ViewChange, Wall,
+    Ballot, Digest, Duration, GroupChange, MemberChange, NodeId, ObjectId, SecretHash, SessionId,
+    SessionTerms, Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;
@@ -184,6 +184,11 @@ pub enum Body {
         /// What becomes of a member.
         who: MemberChange,
     },
+    /// An operator creates or drops a group beside this one.
+    ChangeGroups {
+        /// What changes.
+        change: GroupChange,
+    },
 }
 
 impl Body {
@@ -208,6 +213,7 @@ impl Body {
             | Body::Reset { .. }
             | Body::Thaw { .. }
             | Body::Invite { .. }
+            | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => None,
         }
     }
@@ -221,6 +227,7 @@ impl Command {
         FIXED
             + match &self.body {
                 Body::Call { payload, .. } => payload.len(),
+                Body::ChangeGroups { change } => change.bytes(),
                 Body::ChangeView { who, .. } => match who {
                     MemberChange::Joins { member, .. } => member.address.len(),
                     MemberChange::Same | MemberChange::Returns(_) | MemberChange::Leaves(_) => 0,

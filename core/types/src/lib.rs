@@ -10,6 +10,7 @@ mod cancel;
 mod client;
 mod command;
 mod digest;
+mod groups;
 mod ids;
 mod image_bytes;
 mod link_proof;
@@ -33,6 +34,7 @@ pub use cancel::{CANCELLED_AT_ONCE, cancel_payload, cancelled};
 pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
 pub use digest::Digest;
+pub use groups::{GroupChange, GroupChangeError, GroupEntry, GroupMember};
 pub use ids::{
     Attachment, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet,
     ObjectId, SessionId,

@@ -284,6 +284,8 @@ pub enum Plant {
     InvitationUsedTwice,
     /// A snapshot does not hold the open invitations.
     InvitationsNotInSnapshot,
+    /// A snapshot does not hold the other groups.
+    GroupsNotInSnapshot,
     /// What the log has of a view that the snapshot does not know is dropped.
     LaterViewDropped,
     /// A base is written without what the other view's instance promised.
@@ -334,7 +336,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 162] = [
+    pub const ALL: [Plant; 163] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -474,6 +476,7 @@ impl Plant {
         Plant::UninvitedJoins,
         Plant::InvitationUsedTwice,
         Plant::InvitationsNotInSnapshot,
+        Plant::GroupsNotInSnapshot,
         Plant::LaterViewDropped,
         Plant::BaseOfOneView,
         Plant::ReadsNotAskedInNextView,

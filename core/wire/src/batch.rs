@@ -8,6 +8,7 @@ use crate::WireError;
 use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields};
 use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
+use crate::groups::{put_group_change, take_group_change};
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::view::{put_member_change, put_view_change, take_member_change, take_view_change};
 use crate::words::{
@@ -50,6 +51,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Reset { .. }
         | Body::Thaw { .. }
         | Body::Invite { .. }
+        | Body::ChangeGroups { .. }
         | Body::ChangeView { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
@@ -178,6 +180,7 @@ const TICK: u8 = 15;
 const CHANGE_VIEW: u8 = 16;
 const RESUME: u8 = 17;
 const INVITE: u8 = 18;
+const CHANGE_GROUPS: u8 = 19;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -209,6 +212,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Reset { .. } => RESET,
         Body::Thaw { .. } => THAW,
         Body::Invite { .. } => INVITE,
+        Body::ChangeGroups { .. } => CHANGE_GROUPS,
         Body::ChangeView { .. } => CHANGE_VIEW,
     };
     buf.put_u8(tag);
@@ -303,6 +307,7 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_secret_hash(buf, *invitation);
             buf.put_u64_le(lasts.0);
         }
+        Body::ChangeGroups { change } => put_group_change(buf, change),
         Body::ChangeView { change, who } => {
             put_view_change(buf, *change);
             put_member_change(buf, who);
@@ -398,6 +403,9 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         INVITE => Body::Invite {
             invitation: take_secret_hash(r)?,
             lasts: Duration(r.u64("time of an invitation")?),
+        },
+        CHANGE_GROUPS => Body::ChangeGroups {
+            change: take_group_change(r)?,
         },
         tag => {
             return Err(WireError::UnknownTag {

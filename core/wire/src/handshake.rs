@@ -12,10 +12,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, ViewNumber};
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 18;
+pub const VERSION: u16 = 19;
 
 /// The oldest protocol version that this build speaks.
-pub const VERSION_MIN: u16 = 18;
+pub const VERSION_MIN: u16 = 19;
 
 /// First bytes of every Hello: not a TLS record, not HTTP.
 const MAGIC: [u8; 4] = *b"\xf1QRT";
@@ -283,6 +283,8 @@ pub enum RejectReason {
     Forbidden,
     /// The sender is no member of the group for this node.
     NotAMember,
+    /// The node does not serve the group: the Welcome before has said who does.
+    Elsewhere,
     /// A reason of a later version.
     Other(u8),
 }
@@ -303,6 +305,7 @@ impl RejectReason {
             RejectReason::Stopping => 8,
             RejectReason::Forbidden => 9,
             RejectReason::NotAMember => 10,
+            RejectReason::Elsewhere => 11,
             RejectReason::Other(number) => number,
         }
     }
@@ -319,6 +322,7 @@ impl RejectReason {
             8 => RejectReason::Stopping,
             9 => RejectReason::Forbidden,
             10 => RejectReason::NotAMember,
+            11 => RejectReason::Elsewhere,
             number => RejectReason::Other(number),
         }
     }

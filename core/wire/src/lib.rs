@@ -18,6 +18,7 @@ mod error;
 mod frame;
 mod frame_pieces;
 mod frame_reader;
+mod groups;
 mod handshake;
 pub mod limits;
 mod link_proof;

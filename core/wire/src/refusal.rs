@@ -8,7 +8,7 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_types::{Ask, Refusal};
 
-const REFUSALS: [Refusal; 23] = [
+const REFUSALS: [Refusal; 26] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -32,6 +32,9 @@ const REFUSALS: [Refusal; 23] = [
     Refusal::ViewNotReady,
     Refusal::Superseded,
     Refusal::NotInvited,
+    Refusal::GroupExists,
+    Refusal::UnknownGroup,
+    Refusal::ImpossibleGroup,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -63,6 +66,9 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::ViewNotReady => 21,
         Refusal::Superseded => 22,
         Refusal::NotInvited => 23,
+        Refusal::GroupExists => 24,
+        Refusal::UnknownGroup => 25,
+        Refusal::ImpossibleGroup => 26,
     }
 }
 

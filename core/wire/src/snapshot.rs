@@ -23,6 +23,7 @@
 
 use crate::WireError;
 use crate::codec::{Reader, put_flag, put_list, put_name};
+use crate::groups::{put_group_entry, take_group_entry};
 use crate::limits::{NAME_BYTES_MAX, OBJECTS_MAX, REPLIES_MAX, SESSIONS_MAX};
 use crate::outcome::{put_outcome, take_outcome};
 use crate::view::{put_view, take_view};
@@ -31,12 +32,12 @@ use crate::words::{
     take_session, take_slot, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_replica::limits::INVITATIONS_MAX;
+use quorate_replica::limits::{GROUPS_MAX, INVITATIONS_MAX};
 use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, View, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 12;
+pub const SNAPSHOT_VERSION: u16 = 13;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -218,7 +219,7 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
 /// #         objects: vec![],
 /// #     },
 /// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO,
-/// #     invitations: Vec::new(), previous: None, next: None, sessions: vec![],
+/// #     invitations: Vec::new(), groups: Vec::new(), previous: None, next: None, sessions: vec![],
 /// # };
 /// use quorate_wire::{Snapshot, image_head, snapshot_front};
 /// let front = snapshot_front(&core, ["account"]);
@@ -308,6 +309,7 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
         buf.put_u64_le(open.until.0);
         put_flag(buf, open.is_used);
     });
+    put_list(buf, &core.groups, put_group_entry);
     for view in [&core.previous, &core.next] {
         put_flag(buf, view.is_some());
         if let Some(view) = view {
@@ -342,6 +344,7 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
                 is_used: r.flag("used invitation")?,
             })
         })?,
+        groups: r.list("groups", GROUPS_MAX, 20, take_group_entry)?,
         previous: take_other_view(&mut r)?,
         next: take_other_view(&mut r)?,
         sessions: r.list("sessions", SESSIONS_MAX, SESSION_BYTES_MIN, take_image)?,

@@ -1,7 +1,8 @@
-//! Bytes of the requests of operators about views, and of nodes that join.
+//! Bytes of the requests of operators about views and groups, and of nodes that join.
 
 use crate::WireError;
 use crate::codec::{Reader, put_flag};
+use crate::groups::{put_group_change, take_group_change};
 use crate::view::{put_member, put_view_change, take_member, take_view_change};
 use crate::words::{put_node, put_secret_hash, take_node, take_secret, take_secret_hash};
 use bytes::{BufMut, BytesMut};
@@ -11,6 +12,7 @@ pub(crate) const CHANGE_VIEW: u8 = 10;
 pub(crate) const INVITE: u8 = 12;
 pub(crate) const JOIN: u8 = 13;
 pub(crate) const MOVE_LEADER: u8 = 14;
+pub(crate) const CHANGE_GROUPS: u8 = 15;
 
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
     match message {
@@ -52,6 +54,11 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             buf.put_u64_le(*request);
             put_node(buf, *node);
         }
+        FromClient::ChangeGroups { request, change } => {
+            buf.put_u8(CHANGE_GROUPS);
+            buf.put_u64_le(*request);
+            put_group_change(buf, change);
+        }
         _ => unreachable!("called for these requests"),
     }
 }
@@ -80,6 +87,10 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
         MOVE_LEADER => Ok(FromClient::MoveLeader {
             request: r.u64("request number")?,
             node: take_node(r)?,
+        }),
+        CHANGE_GROUPS => Ok(FromClient::ChangeGroups {
+            request: r.u64("request number")?,
+            change: take_group_change(r)?,
         }),
         tag => Err(WireError::UnknownTag {
             what: "request",

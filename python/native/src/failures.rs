@@ -66,7 +66,7 @@ pub(crate) fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
         | ConnectError::Tls { .. }
         | ConnectError::Unreadable { .. } => "Refused",
         ConnectError::OtherCluster { .. } => "OtherCluster",
-        ConnectError::NoSuchObject { .. } => "NotFound",
+        ConnectError::NoSuchObject { .. } | ConnectError::NoSuchGroup { .. } => "NotFound",
         ConnectError::SessionInUse { .. } => "SessionInUse",
     };
     hooks::error(py, class, error.to_string())

@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use quorate_client::{Endpoint, NodeReport, TlsClient, node_status};
-use quorate_types::GroupId;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -84,12 +83,12 @@ impl Inquiry {
     }
 
     fn reports(&self, addresses: &[String], patience: Duration) -> Vec<Option<NodeReport>> {
-        let tls = self.tls.as_deref();
+        let (group, tls) = (self.endpoint.group_id(), self.tls.as_deref());
         std::thread::scope(|scope| {
             let asked: Vec<_> = addresses
                 .iter()
                 .map(|at| {
-                    let ask = move || node_status(at, GroupId(1), patience, tls).ok();
+                    let ask = move || node_status(at, group, patience, tls).ok();
                     // Where the system gives no thread, the node is taken for silent.
                     std::thread::Builder::new().spawn_scoped(scope, ask).ok()
                 })

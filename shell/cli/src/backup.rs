@@ -70,7 +70,12 @@ pub(crate) fn write(
     };
     let classes = created::classes(&client)?;
     drop(client);
-    let mut source = BackupSource::of(addresses(access)?, access.tls(), slot, end)?;
+    let mut source = BackupSource::of(
+        (addresses(access)?, access.endpoint.group_id()),
+        access.tls(),
+        slot,
+        end,
+    )?;
     let about = about(&source, classes)?;
     let text = serde_json::to_vec(&about).expect("every field has a form in JSON");
     let head = source.head();

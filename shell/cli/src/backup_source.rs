@@ -3,11 +3,10 @@
 //! All that they give is compared with what was agreed by who takes it; here only the same snapshot counts as the same.
 
 use crate::error::{CliError, code};
-use crate::snapshot::GROUP;
 use bytes::Bytes;
 use quorate_client::{AdminConnection, TlsClient};
 use quorate_storage::{BackupHead, BodySize};
-use quorate_types::Slot;
+use quorate_types::{GroupId, Slot};
 use quorate_wire::{AdminReply, AdminRequest, BackupOffer};
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,7 @@ pub(crate) struct BackupSource<'a> {
     tls: Option<&'a TlsClient>,
     /// In the order in which they are asked.
     addresses: Vec<String>,
+    group: GroupId,
     connection: AdminConnection,
     offer: BackupOffer,
     /// Until when nodes may be too busy.
@@ -35,18 +35,19 @@ pub(crate) struct BackupSource<'a> {
 }
 
 impl<'a> BackupSource<'a> {
-    /// A node at one of `addresses` that holds an agreed snapshot at `from` or later.
+    /// A node of the group at one of `addresses` that holds an agreed snapshot at `from` or later.
     pub(crate) fn of(
-        addresses: Vec<String>,
+        (addresses, group): (Vec<String>, GroupId),
         tls: Option<&'a TlsClient>,
         from: Slot,
         end: Instant,
     ) -> Result<BackupSource<'a>, CliError> {
         let will_do = |offer: &BackupOffer| offer.slot >= from;
-        let (connection, offer) = offered(&addresses, tls, end, will_do, from)?;
+        let (connection, offer) = offered((&addresses, group), tls, end, will_do, from)?;
         Ok(BackupSource {
             tls,
             addresses,
+            group,
             connection,
             offer,
             end,
@@ -110,7 +111,13 @@ impl<'a> BackupSource<'a> {
         // Whoever failed last is asked last.
         self.addresses.rotate_left(1);
         let end = self.end.max(Instant::now() + ANSWER_MAX);
-        let (connection, offer) = offered(&self.addresses, self.tls, end, is_same, known.slot)?;
+        let (connection, offer) = offered(
+            (&self.addresses, self.group),
+            self.tls,
+            end,
+            is_same,
+            known.slot,
+        )?;
         if connection.welcome().cluster != cluster {
             return Err(CliError::conflict(
                 "another cluster answers at an address of this one; nothing is left of the backup",
@@ -123,7 +130,7 @@ impl<'a> BackupSource<'a> {
 
 /// The first node whose offer will do; nodes that are busy are asked again until `end`.
 fn offered(
-    addresses: &[String],
+    (addresses, group): (&[String], GroupId),
     tls: Option<&TlsClient>,
     end: Instant,
     will_do: impl Fn(&BackupOffer) -> bool,
@@ -133,7 +140,7 @@ fn offered(
     loop {
         let mut is_busy = false;
         for address in addresses {
-            let opened = AdminConnection::open(address, GROUP, ANSWER_MAX, tls);
+            let opened = AdminConnection::open(address, group, ANSWER_MAX, tls);
             let asked = opened.and_then(|mut connection| {
                 let reply = connection.ask(&AdminRequest::Offer { from })?;
                 Ok((connection, reply))
@@ -180,7 +187,7 @@ fn gone(slot: Slot) -> CliError {
 mod tests {
     use super::*;
     use bytes::BytesMut;
-    use quorate_types::{ClusterId, Digest, GroupId, Incarnation, NodeId, ViewNumber};
+    use quorate_types::{ClusterId, Digest, Incarnation, NodeId, ViewNumber};
     use quorate_wire::{
         FrameReader, Kind, VERSION, Welcome, put_admin_reply, put_frame, take_admin_request,
     };
@@ -217,13 +224,15 @@ mod tests {
             while let Ok(Some(frame)) = reader.next_frame() {
                 let mut out = BytesMut::new();
                 if frame.kind == Kind::Hello {
-                    put_frame(&mut out, Kind::Welcome, GROUP, |body| welcome().put(body));
+                    put_frame(&mut out, Kind::Welcome, GroupId::FIRST, |body| {
+                        welcome().put(body)
+                    });
                 } else {
                     let request = take_admin_request(&frame.body).expect("it is one");
                     let Some(reply) = answer(&request, state, left) else {
                         return;
                     };
-                    put_frame(&mut out, Kind::AdminReply, GROUP, |body| {
+                    put_frame(&mut out, Kind::AdminReply, GroupId::FIRST, |body| {
                         put_admin_reply(body, &reply);
                     });
                 }
@@ -266,7 +275,7 @@ mod tests {
             node: NodeId(1),
             incarnation: Incarnation(0),
             boot: 1,
-            group: GroupId(1),
+            group: GroupId::FIRST,
             view: ViewNumber(1),
             members: Vec::new(),
             objects: Vec::new(),
@@ -275,7 +284,8 @@ mod tests {
     }
 
     fn read(addresses: Vec<String>) -> Result<Vec<u8>, CliError> {
-        let mut source = BackupSource::of(addresses, None, Slot(9), Instant::now())?;
+        let mut source =
+            BackupSource::of((addresses, GroupId::FIRST), None, Slot(9), Instant::now())?;
         let mut whole = Vec::new();
         while whole.len() < BODY.len() {
             whole.extend_from_slice(&source.piece(whole.len() as u64)?);

@@ -223,7 +223,7 @@ impl CliError {
             ConnectError::Unreadable { .. }
             | ConnectError::BadExpiry { .. }
             | ConnectError::BadDisconnect { .. } => code::USAGE,
-            ConnectError::NoSuchObject { .. } => code::NOT_FOUND,
+            ConnectError::NoSuchObject { .. } | ConnectError::NoSuchGroup { .. } => code::NOT_FOUND,
             ConnectError::OtherCluster { .. } | ConnectError::SessionInUse { .. } => code::CONFLICT,
             ConnectError::System(_) => code::FAILED,
         };

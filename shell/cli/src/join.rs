@@ -308,7 +308,7 @@ fn free_address(listen: SocketAddr) -> Result<SocketAddr, CliError> {
 fn ask_configuration(access: &GroupAccess, secret: Secret) -> Result<GroupConfiguration, CliError> {
     let mut last = None;
     for address in &access.endpoint.addresses {
-        let opened = AdminConnection::open(address, GroupId(1), ANSWER_MAX, access.tls());
+        let opened = AdminConnection::open(address, GroupId::FIRST, ANSWER_MAX, access.tls());
         let asked = opened.and_then(|mut node| node.ask(&AdminRequest::Configuration { secret }));
         match asked {
             Ok(AdminReply::Configuration(text)) => {
@@ -401,7 +401,7 @@ fn caught_up(
 ) -> Result<(), CliError> {
     loop {
         let report =
-            quorate_client::node_status(&own.address, GroupId(1), ANSWER_MAX, access.tls());
+            quorate_client::node_status(&own.address, GroupId::FIRST, ANSWER_MAX, access.tls());
         if let Ok(report) = report {
             let status = status::parse(&report)?;
             let is_in = status["view"]["number"].as_u64() >= Some(number);

@@ -4,10 +4,9 @@
 
 use crate::error::CliError;
 use crate::group::GroupAccess;
-use crate::snapshot::GROUP;
 use quorate_client::node_status;
 use quorate_node::{NodeConfig, NodeStatus};
-use quorate_types::Slot;
+use quorate_types::{GroupId, Slot};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -95,7 +94,7 @@ impl LoneNode {
     }
 
     fn status(&self, access: &GroupAccess) -> Option<NodeStatus> {
-        let report = node_status(&self.address, GROUP, ANSWER_MAX, access.tls()).ok()?;
+        let report = node_status(&self.address, GroupId::FIRST, ANSWER_MAX, access.tls()).ok()?;
         serde_json::from_slice(&report.status).ok()
     }
 

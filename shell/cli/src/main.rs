@@ -17,6 +17,7 @@ mod demo;
 mod directory;
 mod error;
 mod group;
+mod groups;
 mod hindrance;
 mod join;
 mod json;
@@ -94,6 +95,7 @@ enum Command {
     Lint(check::LintArgs),
     Proxy(proxy::ProxyArgs),
     Status(status::StatusArgs),
+    Group(groups::GroupsArgs),
     View(view::ViewArgs),
     Bench(bench::BenchArgs),
     Lab(lab::LabArgs),
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => check::run_lint(args, as_json),
         Command::Proxy(args) => proxy::run(args),
         Command::Status(args) => status::run(args, as_json),
+        Command::Group(args) => groups::run(args, as_json),
         Command::View(args) => view::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
         Command::Lab(args) => lab::run(args, as_json),

@@ -109,6 +109,7 @@ fn reset(args: &ResetArgs, as_json: bool) -> Result<(), CliError> {
 
 /// The nodes of a group and where they are.
 struct Group<'a> {
+    id: GroupId,
     members: Vec<(NodeId, String)>,
     tls: Option<&'a TlsClient>,
 }
@@ -118,7 +119,8 @@ impl<'a> Group<'a> {
         let members = status::first_report(endpoint, ANSWER_MAX, tls)?
             .welcome
             .members;
-        Ok(Group { members, tls })
+        let id = endpoint.group_id();
+        Ok(Group { id, members, tls })
     }
 
     fn status_of(&self, node: u16) -> Result<Value, CliError> {
@@ -131,7 +133,7 @@ impl<'a> Group<'a> {
             ))
             .advise("name one of its nodes"));
         };
-        let report = node_status(address, GroupId(1), ANSWER_MAX, self.tls);
+        let report = node_status(address, self.id, ANSWER_MAX, self.tls);
         let report = report.map_err(|error| {
             let text = format!("node {node} does not say what it holds: {error}");
             CliError::with_code(code::NO_QUORUM, text).advise("start it, or name another node")
@@ -172,7 +174,7 @@ impl<'a> Group<'a> {
     fn statuses(&self) -> Vec<Value> {
         let asked = self.members.iter();
         let reports = asked
-            .filter_map(|(_, address)| node_status(address, GroupId(1), ANSWER_MAX, self.tls).ok());
+            .filter_map(|(_, address)| node_status(address, self.id, ANSWER_MAX, self.tls).ok());
         reports
             .filter_map(|report| status::parse(&report).ok())
             .collect()

@@ -11,9 +11,6 @@ use quorate_types::{GroupId, Slot};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// The group of the nodes that are asked.
-pub(crate) const GROUP: GroupId = GroupId(1);
-
 /// How often the nodes are asked how far they are.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
@@ -97,6 +94,7 @@ fn ask(client: &Client) -> Result<u64, CliError> {
 
 /// The nodes of the group, and which of them did not answer when they were asked last.
 struct Nodes {
+    group: GroupId,
     addresses: Vec<(String, bool)>,
     looks: u32,
 }
@@ -107,6 +105,7 @@ impl Nodes {
             .welcome
             .members;
         Ok(Nodes {
+            group: endpoint.group_id(),
             addresses: members.into_iter().map(|(_, at)| (at, false)).collect(),
             looks: 0,
         })
@@ -120,7 +119,7 @@ impl Nodes {
             if *is_silent && !self.looks.is_multiple_of(SILENT_EVERY) {
                 continue;
             }
-            let report = node_status(address, GROUP, ANSWER_MAX, tls);
+            let report = node_status(address, self.group, ANSWER_MAX, tls);
             *is_silent = report.is_err();
             let Some(status) = report.ok().and_then(|report| status::parse(&report).ok()) else {
                 continue;

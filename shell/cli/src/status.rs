@@ -7,7 +7,6 @@ use crate::seconds;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
 use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus, ViewStatus};
-use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -47,7 +46,7 @@ pub(crate) fn of_group(
     let mut nodes = Vec::new();
     let mut newest = parse(&first)?;
     for (node, address) in &first.welcome.members {
-        let report = node_status(address, GroupId(1), timeout, tls).ok();
+        let report = node_status(address, endpoint.group_id(), timeout, tls).ok();
         // Whoever answers there for another cluster is no member of this one.
         let report = report.filter(|report| report.welcome.cluster == first.welcome.cluster);
         let status = report.as_ref().map(parse).transpose()?;
@@ -63,6 +62,7 @@ pub(crate) fn of_group(
         "group": newest["group"],
         "view": newest["view"],
         "leader": newest["leader"],
+        "groups": newest["groups"],
         "poison": poison(&newest, &nodes, endpoint),
         "nodes": nodes,
     }))
@@ -110,9 +110,11 @@ pub(crate) fn first_report(
     let mut last = String::new();
     let mut misfit = None;
     for address in &endpoint.addresses {
-        match node_status(address, GroupId(1), timeout, tls) {
+        match node_status(address, endpoint.group_id(), timeout, tls) {
             Ok(report) => return Ok(report),
-            Err(error @ ConnectError::Rejected { .. }) => return Err(CliError::connect(error)),
+            Err(error @ (ConnectError::Rejected { .. } | ConnectError::NoSuchGroup { .. })) => {
+                return Err(CliError::connect(error));
+            }
             // One node may have a wrong certificate and another a right one.
             Err(error @ ConnectError::Tls { .. }) => misfit = Some(error),
             Err(error) => last = error.to_string(),

@@ -8,7 +8,7 @@ use crate::seconds;
 use crate::status;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_client::{Answer, CallCause, CallError, Operation};
-use quorate_node::ViewStatus;
+use quorate_node::{GroupStatus, ViewStatus};
 use quorate_types::{NodeId, NodeSet, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -137,6 +137,8 @@ struct Plan {
     up: BTreeSet<u16>,
     window: (u64, u64),
     leaves: Option<u16>,
+    /// The other groups that the leaving node serves.
+    serves: Vec<String>,
 }
 
 /// Runs the command.
@@ -174,7 +176,15 @@ impl Plan {
         };
         let up = nodes.filter(votes);
         let up = up.filter_map(|node| u16::try_from(node["id"].as_u64()?).ok());
-        Plan::new(change, &view, up.collect())
+        let mut plan = Plan::new(change, &view, up.collect())?;
+        let groups: Vec<GroupStatus> = serde_json::from_value(document["groups"].clone())
+            .map_err(|error| CliError::failed(format!("the groups of a node: {error}")))?;
+        let served = groups.into_iter().filter(|group| {
+            let leaves = plan.leaves.as_ref();
+            leaves.is_some_and(|node| group.nodes.contains(node))
+        });
+        plan.serves = served.map(|group| group.name).collect();
+        Ok(plan)
     }
 
     fn new(change: &Change, view: &ViewStatus, up: BTreeSet<u16>) -> Result<Plan, CliError> {
@@ -187,6 +197,7 @@ impl Plan {
             up,
             window: (view.window, view.window),
             leaves: change.leaves(),
+            serves: Vec::new(),
         };
         match change {
             Change::Add { node, .. } => plan.add(*node, &members)?,
@@ -268,6 +279,12 @@ impl Plan {
 
     /// What the change leaves, where that is too little.
     fn warning(&self) -> Option<String> {
+        if let (Some(node), false) = (self.leaves, self.serves.is_empty()) {
+            let groups = self.serves.join(", ");
+            return Some(format!(
+                "node {node} was named for the groups {groups}, which lose it"
+            ));
+        }
         let (up, all) = (self.up_after(), self.after.len());
         let spare = up.saturating_sub(self.majority());
         let is_small = all <= 2 && up == all;
@@ -291,6 +308,12 @@ impl Plan {
         }
         if is_forced {
             return Ok(());
+        }
+        if !self.serves.is_empty() {
+            return Err(CliError::conflict(format!(
+                "{warning}: refused, nothing has changed"
+            ))
+            .advise("take it out of these groups first (quorate view remove NODE --endpoint quorate://GROUP@...), then say --force"));
         }
         Err(CliError::conflict(format!(
             "{warning}: refused, the loss of one more stops the group; nothing has changed"
@@ -443,6 +466,7 @@ mod tests {
             up: up.iter().copied().collect(),
             window: (1024, 1024),
             leaves: None,
+            serves: Vec::new(),
         }
     }
 

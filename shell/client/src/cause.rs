@@ -85,6 +85,18 @@ pub enum CallCause {
     /// The invitation to join the group is not open: it was used, its time is over, or nobody made it.
     #[error("the invitation to join is used, over or unknown, and nothing has changed")]
     NotInvited,
+    /// Another group has this name.
+    #[error("another group has this name, and nothing has changed")]
+    GroupExists,
+    /// No group has this name.
+    #[error("no group has this name, and nothing has changed")]
+    UnknownGroup,
+    /// No group can be like this.
+    #[error(
+        "there can be no such group: its nodes are members of the first group, at least one, and a cluster has at most 256 groups; \
+         nothing has changed"
+    )]
+    ImpossibleGroup,
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
@@ -105,7 +117,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 26] = [
+    pub const ALL: [CallCause; 29] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
@@ -129,6 +141,9 @@ impl CallCause {
         CallCause::NoSuchView,
         CallCause::ViewNotReady,
         CallCause::NotInvited,
+        CallCause::GroupExists,
+        CallCause::UnknownGroup,
+        CallCause::ImpossibleGroup,
         CallCause::StorageFull,
         CallCause::OtherCluster {
             pinned: ClusterId(0),
@@ -164,6 +179,9 @@ impl CallCause {
             CallCause::NoSuchView => "no_such_view",
             CallCause::ViewNotReady => "view_not_ready",
             CallCause::NotInvited => "not_invited",
+            CallCause::GroupExists => "group_exists",
+            CallCause::UnknownGroup => "unknown_group",
+            CallCause::ImpossibleGroup => "impossible_group",
             CallCause::StorageFull => "storage_full",
             CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
@@ -185,7 +203,10 @@ impl CallCause {
             | CallCause::ViewConflict
             | CallCause::NoSuchView
             | CallCause::ViewNotReady
-            | CallCause::NotInvited => true,
+            | CallCause::NotInvited
+            | CallCause::GroupExists
+            | CallCause::UnknownGroup
+            | CallCause::ImpossibleGroup => true,
             CallCause::DeadlinePassed
             | CallCause::ConnectionLost
             | CallCause::NotOrdered
@@ -231,6 +252,9 @@ impl From<Failure> for CallCause {
                 Refusal::NoSuchView => CallCause::NoSuchView,
                 Refusal::ViewNotReady => CallCause::ViewNotReady,
                 Refusal::NotInvited => CallCause::NotInvited,
+                Refusal::GroupExists => CallCause::GroupExists,
+                Refusal::UnknownGroup => CallCause::UnknownGroup,
+                Refusal::ImpossibleGroup => CallCause::ImpossibleGroup,
                 Refusal::StorageFull => CallCause::StorageFull,
             },
         }

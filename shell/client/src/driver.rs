@@ -25,8 +25,6 @@ use std::sync::Arc;
 pub struct DriverOptions {
     /// Retries, silence and preference.
     pub session: SessionConfig,
-    /// The group at the endpoint's addresses.
-    pub group: GroupId,
     /// How long an operation may take before it ends without an answer.
     pub timeout: std::time::Duration,
     /// Certificates for nodes that speak TLS; `None` for plain connections.
@@ -39,7 +37,6 @@ impl Default for DriverOptions {
     fn default() -> DriverOptions {
         DriverOptions {
             session: SessionConfig::default(),
-            group: GroupId(1),
             timeout: std::time::Duration::from_secs(30),
             tls: None,
             session_file: None,
@@ -106,6 +103,7 @@ pub struct Driver {
     registry: Registry,
     token: Token,
     options: DriverOptions,
+    group: GroupId,
     connection: Option<NodeConnection>,
     /// The address is being looked up: there is no connection meanwhile.
     resolving: Option<Resolving>,
@@ -158,6 +156,7 @@ impl Driver {
             registry: registry.try_clone()?,
             token,
             options,
+            group: endpoint.group_id(),
             connection: None,
             resolving: None,
             is_watched: true,
@@ -207,9 +206,10 @@ impl Driver {
     #[must_use]
     pub fn rejection(&self) -> Option<ConnectError> {
         if let Some((address, reject)) = &self.rejected {
-            return Some(ConnectError::Rejected {
-                address: address.clone(),
-                reason: reject.text.clone(),
+            let (address, reason) = (address.clone(), reject.text.clone());
+            return Some(match reject.reason {
+                RejectReason::Group => ConnectError::NoSuchGroup { address, reason },
+                _ => ConnectError::Rejected { address, reason },
             });
         }
         if self
@@ -524,7 +524,7 @@ impl Driver {
 /// Whether a node rejects for what it is itself and not for who asks: another node may answer, or the same one later.
 pub(crate) fn is_passing(reason: RejectReason) -> bool {
     match reason {
-        RejectReason::Full | RejectReason::Stopping => true,
+        RejectReason::Full | RejectReason::Stopping | RejectReason::Elsewhere => true,
         RejectReason::Version
         | RejectReason::Cluster
         | RejectReason::Group

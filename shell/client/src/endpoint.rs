@@ -1,5 +1,6 @@
-//! Endpoints: `quorate://host:port,host:port/Object`.
+//! Endpoints: `quorate://host:port,host:port/Object`, and `quorate://group@host:port/Object`.
 
+use quorate_types::{GroupChange, GroupId};
 use std::fmt;
 
 /// Where a group is reached and which of its objects is meant.
@@ -9,12 +10,16 @@ use std::fmt;
 /// let endpoint: Endpoint = "quorate://127.0.0.1:7400,127.0.0.1:7401/Account".parse()?;
 /// assert_eq!(endpoint.addresses, ["127.0.0.1:7400", "127.0.0.1:7401"]);
 /// assert_eq!(endpoint.object.as_deref(), Some("Account"));
+/// let orders: Endpoint = "quorate://orders@127.0.0.1:7400".parse()?;
+/// assert_eq!(orders.group.as_deref(), Some("orders"));
 /// # Ok::<(), quorate_client::EndpointError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// Addresses to try, `host:port`.
     pub addresses: Vec<String>,
+    /// The group's name, where the endpoint names one; else it is the first group of its cluster.
+    pub group: Option<String>,
     /// The object's name, where the endpoint names one.
     pub object: Option<String>,
 }
@@ -25,6 +30,11 @@ pub enum EndpointError {
     /// The scheme is missing, or is not `quorate`.
     #[error("'{0}' is not an endpoint: write quorate://host:port/Object")]
     Scheme(String),
+    /// What stands before the `@` names no group.
+    #[error(
+        "'{0}' is not the name of a group: it has 1 to 64 letters, digits, -, _ and ., the first no ."
+    )]
+    Group(String),
     /// An address lacks its port, or the port is not a number.
     #[error("'{0}' is not an address: write host:port")]
     Address(String),
@@ -44,6 +54,13 @@ impl std::str::FromStr for Endpoint {
             Some((hosts, object)) => (hosts, Some(object).filter(|name| !name.is_empty())),
             None => (rest, None),
         };
+        let (group, hosts) = match hosts.split_once('@') {
+            Some((group, _)) if !GroupChange::is_name(group) => {
+                return Err(EndpointError::Group(group.to_string()));
+            }
+            Some((group, hosts)) => (Some(group), hosts),
+            None => (None, hosts),
+        };
         let addresses: Vec<String> = hosts.split(',').map(str::to_string).collect();
         for address in &addresses {
             let port = address
@@ -61,14 +78,27 @@ impl std::str::FromStr for Endpoint {
         }
         Ok(Endpoint {
             addresses,
+            group: group.map(str::to_string),
             object: object.map(str::to_string),
         })
     }
 }
 
+impl Endpoint {
+    /// The number of the group.
+    #[must_use]
+    pub fn group_id(&self) -> GroupId {
+        (self.group.as_deref()).map_or(GroupId::FIRST, GroupId::named)
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "quorate://{}", self.addresses.join(","))?;
+        f.write_str("quorate://")?;
+        if let Some(group) = &self.group {
+            write!(f, "{group}@")?;
+        }
+        f.write_str(&self.addresses.join(","))?;
         match &self.object {
             Some(object) => write!(f, "/{object}"),
             None => Ok(()),
@@ -86,6 +116,7 @@ mod tests {
             "quorate://a:1/X",
             "quorate://a:1,b:2,[::1]:3/Account",
             "quorate://h:9",
+            "quorate://orders-2@h:9,i:8/X",
         ] {
             let endpoint: Endpoint = text.parse().expect("it is well formed");
             assert_eq!(endpoint.to_string(), text);
@@ -101,6 +132,10 @@ mod tests {
         );
         assert_eq!(wrong("quorate://a:1,b"), EndpointError::Address("b".into()));
         assert_eq!(wrong("quorate://:1/X"), EndpointError::Address(":1".into()));
+        assert_eq!(
+            wrong("quorate://a b@a:1"),
+            EndpointError::Group("a b".into())
+        );
         assert_eq!(wrong("quorate://a:x"), EndpointError::Address("a:x".into()));
         let port = wrong("quorate://a:99999/X");
         assert_eq!(port, EndpointError::Port("a:99999".into()));

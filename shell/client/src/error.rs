@@ -66,6 +66,14 @@ pub enum ConnectError {
         /// What happened instead.
         reason: String,
     },
+    /// The node knows no such group, or does not serve it and does not know who does: look at `quorate group list`.
+    #[error("{address} knows no such group: {reason}")]
+    NoSuchGroup {
+        /// The address that was dialled.
+        address: String,
+        /// What the node said.
+        reason: String,
+    },
     /// The group has no object of that name.
     #[error("no object named '{name}'; this group has: {known}")]
     NoSuchObject {

@@ -8,7 +8,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::GroupId;
 use quorate_wire::limits::CLIENT_BODY_BYTES_MAX;
 use quorate_wire::{
-    Frame, FrameReader, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome, put_frame,
+    Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
+    Welcome, put_frame,
 };
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -50,6 +51,7 @@ pub(crate) fn unanswered(address: &str, timeout: Duration, error: &io::Error) ->
     let reason = error.to_string();
     match error.kind() {
         ErrorKind::PermissionDenied => ConnectError::Rejected { address, reason },
+        NO_SUCH_GROUP => ConnectError::NoSuchGroup { address, reason },
         ErrorKind::WouldBlock | ErrorKind::TimedOut => ConnectError::Unanswered {
             address,
             reason: format!("nothing came within {timeout:?}"),
@@ -58,6 +60,10 @@ pub(crate) fn unanswered(address: &str, timeout: Duration, error: &io::Error) ->
     }
 }
 
+/// The kind of the error of a question about a group that the node does not know.
+const NO_SUCH_GROUP: ErrorKind = ErrorKind::Unsupported;
+
+/// Asks one node; if that says that others serve the group, these.
 fn ask(
     address: &str,
     group: GroupId,
@@ -65,17 +71,40 @@ fn ask(
     tls: Option<&TlsClient>,
 ) -> io::Result<NodeReport> {
     let end = Instant::now() + timeout;
+    let (welcome, status) = ask_one(address, group, (timeout, end), tls)?;
+    let is_elsewhere = welcome
+        .members
+        .iter()
+        .all(|(node, _)| *node != welcome.node);
+    match status {
+        Ok(status) => Ok(NodeReport { welcome, status }),
+        Err(error) if is_elsewhere => {
+            let asked = welcome.members.iter().map(|(_, address)| {
+                let (welcome, status) = ask_one(address, group, (timeout, end), tls).ok()?;
+                let status = status.ok()?;
+                Some(NodeReport { welcome, status })
+            });
+            asked.flatten().next().ok_or(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The node's welcome, and what it said then.
+fn ask_one(
+    address: &str,
+    group: GroupId,
+    (timeout, end): (Duration, Instant),
+    tls: Option<&TlsClient>,
+) -> io::Result<(Welcome, io::Result<Bytes>)> {
     let mut reader = FrameReader::new(CLIENT_BODY_BYTES_MAX);
     let also = |out: &mut BytesMut| put_frame(out, Kind::StatusRequest, group, |_| {});
     let (mut stream, welcome) = greet(address, group, (timeout, end), tls, &mut reader, also)?;
     loop {
-        let frame = next_frame(&mut stream, &mut reader, end)?;
-        // Notices for clients may come between.
-        if frame.kind == Kind::StatusReply {
-            return Ok(NodeReport {
-                welcome,
-                status: frame.body,
-            });
+        match next_frame(&mut stream, &mut reader, end) {
+            // Notices for clients may come between.
+            Ok(frame) if frame.kind != Kind::StatusReply => {}
+            answer => return Ok((welcome, answer.map(|frame| frame.body))),
         }
     }
 }
@@ -129,9 +158,10 @@ pub(crate) fn next_frame(
         if let Some(frame) = reader.next_frame().map_err(invalid)? {
             if frame.kind == Kind::Reject {
                 let reject = Reject::take(&frame.body).map_err(invalid)?;
-                let kind = match is_passing(reject.reason) {
-                    true => ErrorKind::ConnectionRefused,
-                    false => ErrorKind::PermissionDenied,
+                let kind = match reject.reason {
+                    RejectReason::Group => NO_SUCH_GROUP,
+                    reason if is_passing(reason) => ErrorKind::ConnectionRefused,
+                    _ => ErrorKind::PermissionDenied,
                 };
                 return Err(io::Error::new(kind, reject.text));
             }

@@ -312,6 +312,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Reset { .. }
             | FromClient::Skip { .. }
             | FromClient::Invite { .. }
+            | FromClient::ChangeGroups { .. }
             | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
             | FromClient::ChangeView { .. },
@@ -332,6 +333,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::Reset { .. }
         | FromClient::Skip { .. }
         | FromClient::Invite { .. }
+        | FromClient::ChangeGroups { .. }
         | FromClient::MoveLeader { .. }
         | FromClient::Join { .. }
         | FromClient::ChangeView { .. } => 4,
@@ -366,7 +368,10 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
         | Refusal::ViewConflict
         | Refusal::NoSuchView
         | Refusal::ViewNotReady
-        | Refusal::NotInvited => false,
+        | Refusal::NotInvited
+        | Refusal::GroupExists
+        | Refusal::UnknownGroup
+        | Refusal::ImpossibleGroup => false,
     }
 }
 

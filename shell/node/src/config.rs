@@ -25,6 +25,9 @@ pub struct NodeConfig {
     /// The group.
     #[serde(default = "first_group")]
     pub group: u32,
+    /// What clients call the group; the first one of a cluster has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// This node's number, below 64.
     pub node: u16,
     /// The data directory, made by `quorate node init`.

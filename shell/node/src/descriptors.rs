@@ -12,13 +12,15 @@ const CONNECTIONS_MIN: usize = 64;
 
 /// The configuration with as many connections as the process may have descriptors for.
 ///
+/// And how many connections all its groups may have together.
+///
 /// # Errors
 /// When not even a few connections fit.
-pub(crate) fn fitted(config: &NodeConfig) -> Result<NodeConfig, NodeError> {
+pub(crate) fn fitted(config: &NodeConfig) -> Result<(NodeConfig, usize), NodeError> {
     let allowed = raise();
     let mut config = config.clone();
     config.limits.connections = share(config.limits.connections, allowed)?;
-    Ok(config)
+    Ok((config, allowed - DESCRIPTORS_RESERVED))
 }
 
 /// Raises the soft limit to the hard one; says what applies.

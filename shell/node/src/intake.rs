@@ -32,6 +32,7 @@ impl Node {
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
                 }
+                Arrival::Elsewhere { group, passed } => self.pass_on(group, *passed),
                 Arrival::Dismissed { peer, view } => self.membership.dismissed(peer, view),
                 Arrival::Sighted { peer, sighting } => {
                     self.sighted.get_or_insert((peer, sighting));

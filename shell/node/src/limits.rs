@@ -27,8 +27,18 @@ pub(crate) const DESCRIPTORS_RESERVED: usize = 192;
 /// How long the admin port waits for the loop before it says that the node is not alive.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
+/// Descriptors of one more group: its log and next segment, its directories, its poll, the pipes to its host, and its links.
+pub(crate) const DESCRIPTORS_OF_A_GROUP: usize = 24;
+
 /// How often a node looks whether its data directory is still there.
 pub(crate) const DIRECTORY_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
+
+/// Connections on their way to another group of the same node; more are closed.
+pub(crate) const PASSED_WAITING: usize = 256;
+
+/// How long the node of a group that could not start, or had to stop, waits before it begins again: at first, and at most.
+pub(crate) const GROUP_BEGINS_AGAIN_MIN: Duration = Duration::from_secs(1);
+pub(crate) const GROUP_BEGINS_AGAIN_MAX: Duration = Duration::from_secs(30);
 
 /// How long a node that was asked to stop waits for its leadership to be taken over and its answers
 /// to leave.

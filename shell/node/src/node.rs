@@ -9,6 +9,7 @@ use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time, wall_time};
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
+use crate::groups::NodePlace;
 use crate::joining::Template;
 use crate::journal::Journal;
 use crate::limits::{DIRECTORY_LOOKED_AT_EVERY, DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
@@ -66,7 +67,9 @@ pub(crate) struct Node {
     pub(crate) executed_file: ExecutedFile,
     pub(crate) died_file: DiedFile,
     pub(crate) questions: Questions,
-    pub(crate) signals: Signals,
+    /// `None`: the node of the first group hears the signals of the process.
+    pub(crate) signals: Option<Signals>,
+    pub(crate) place: NodePlace,
     pub(crate) poll: Poll,
     pub(crate) entropy: Entropy,
     pub(crate) role: Role,
@@ -97,7 +100,10 @@ impl Node {
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         let registry = self.poll.registry();
         registry.register(&mut SourceFd(&self.host.fd()), HOST, Interest::READABLE)?;
-        self.signals.watch(registry, SIGNALS)
+        match &mut self.signals {
+            Some(signals) => signals.watch(registry, SIGNALS),
+            None => Ok(()),
+        }
     }
 
     /// Runs until the process is asked to stop or has to.
@@ -145,6 +151,7 @@ impl Node {
     fn turn(&mut self, now: Time) -> Result<(), NodeError> {
         self.turns += 1;
         self.transport.tick(now);
+        self.take_letters(now);
         self.take_arrivals(now);
         self.serve_clients(now);
         if let Some((peer, sighting)) = self.sighted {
@@ -185,6 +192,7 @@ impl Node {
         let leads = matches!(self.role, Role::Leader { .. }) && self.draining.is_none();
         self.worker.look_after(leads && self.host.is_outside(), now);
         self.follow_members(now);
+        self.follow_groups();
         self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
         self.look_at_directory(now)?;
@@ -258,11 +266,14 @@ impl Node {
         due.into_iter().chain(host).min()
     }
 
-    fn stop(&mut self, now: Time) {
-        self.signals.clear();
+    pub(crate) fn stop(&mut self, now: Time) {
+        if let Some(signals) = &mut self.signals {
+            signals.clear();
+        }
         if self.draining.is_none() {
             tracing::info!("stopping: transferring leadership and sending answers");
             self.draining = Some(now);
+            self.place.stop_others();
             self.feed(now, Input::Drain);
         }
     }
@@ -277,7 +288,7 @@ impl Node {
         let is_answered = status.waiting == 0 && status.reads == 0;
         // What was received is served first. Clients that pause for what they owe ask elsewhere.
         let is_quiet = !self.clients.is_waiting() && is_answered && self.transport.is_flushed();
-        (!leads_others && is_quiet) || now.since(since) >= span(DRAIN_MAX)
+        (!leads_others && is_quiet && self.place.is_alone()) || now.since(since) >= span(DRAIN_MAX)
     }
 
     fn end(mut self) -> Result<(), NodeError> {

@@ -109,6 +109,8 @@ fn core_for(
         backup.head.digest.replicated,
         "members are not part of what replicas agree on"
     );
+    // The other groups of its cluster are not in the backup.
+    core.groups = Vec::new();
     let slot = core.slot.0;
     move_on(&mut core, now)
         .ok_or_else(|| unreadable(format!("no slots are left after its slot {slot}")))?;

@@ -9,6 +9,7 @@ use crate::code_file::{CodeFile, FoundCode, OtherCode, short_hash};
 use crate::descriptors;
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
+use crate::groups::{NodePlace, OtherGroups};
 use crate::host_restore;
 use crate::identify::{LostDirectory, identify, note_sighting, observing, open_directory};
 use crate::joining::Template;
@@ -28,12 +29,12 @@ use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::{Poll, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, UnkeptState};
-use quorate_ordering::{Config, Past, Standing};
+use quorate_ordering::{Config, Past, Standing, Timing};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
-use quorate_transport::{Own, Settings, Tls, Transport};
+use quorate_transport::{Own, Places, Settings, Tls, Transport};
 use quorate_types::{
     ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Slot, Time,
     View, ViewNumber,
@@ -52,9 +53,23 @@ use std::sync::Arc;
 /// Why it could not start, or had to stop.
 pub fn run(config: &NodeConfig, other: OtherCode, lost: LostDirectory) -> Result<(), NodeError> {
     config.check_exposure().map_err(NodeError::Tls)?;
-    let config = &descriptors::fitted(config)?;
+    let (config, connections) = &descriptors::fitted(config)?;
+    let process = (*connections, Places::new(*connections));
+    run_at(config, (other, lost), process.1.clone(), || {
+        let others = OtherGroups::begin(config, other, process)?;
+        Ok(NodePlace::First(Box::new(others)))
+    })
+}
+
+/// Runs the node of one group, in a process that may run others.
+pub(crate) fn run_at(
+    config: &NodeConfig,
+    (other, lost): (OtherCode, LostDirectory),
+    places: Places,
+    place: impl FnOnce() -> Result<NodePlace, NodeError>,
+) -> Result<(), NodeError> {
     let mut directory = open_directory(config, lost)?;
-    let mut node = assemble(config, &mut directory, other)?;
+    let mut node = assemble(config, &mut directory, other, (places, place))?;
     node.watch()
         .map_err(system("cannot watch the object host"))?;
     let ended = node.run();
@@ -80,16 +95,24 @@ fn assemble(
     config: &NodeConfig,
     directory: &mut DataDirectory,
     other: OtherCode,
+    (places, place): (Places, impl FnOnce() -> Result<NodePlace, NodeError>),
 ) -> Result<Node, NodeError> {
     let mut identity = identify(config, directory)?;
     let known = KnownMembers::read(config, (identity.node, identity.incarnation))?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
-    let signals = Signals::take().map_err(system("cannot take over signals"))?;
+    let is_first = config.group_id() == GroupId::FIRST;
+    let signals = is_first.then(Signals::take).transpose();
+    let signals = signals.map_err(system("cannot take over signals"))?;
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
     let (registry, waker) = shared(&poll)?;
     let now = boot_time();
     let mut entropy = Entropy::new();
-    let mut settings = settings(config, (&identity, &known), entropy.next(), tls.clone());
+    let mut settings = settings(
+        config,
+        (&identity, &known),
+        (entropy.next(), places),
+        tls.clone(),
+    );
     (settings.seed, settings.pasts) = (entropy.seed(), remembered(directory));
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let ((asker, questions), histograms) = (questions(waker.clone()), Histograms::new());
@@ -121,7 +144,7 @@ fn assemble(
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
     let disks = (store, directory.disk().clone());
-    let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker)
+    let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker.clone())
         .map_err(system("cannot start the snapshot thread"))?;
     let ordering = ordering(&identity, first, entropy.next(), now)?;
     let own = ReplicaConfig {
@@ -130,6 +153,10 @@ fn assemble(
     };
     let (replica, outputs) = Replica::new(own, ordering, remembered, now);
     tell_start((&identity, &known), &transport, admin);
+    let place = place()?;
+    if let Some(mailbox) = place.mailbox() {
+        mailbox.read_by(waker);
+    }
     Ok(Node {
         dir: config.dir.clone(),
         membership: Membership::new(config, known),
@@ -150,6 +177,7 @@ fn assemble(
         died_file,
         questions,
         signals,
+        place,
         poll,
         entropy,
         outputs,
@@ -235,7 +263,7 @@ fn tell_start(
             "this node observes: it serves calls and does not vote yet");
     }
     tracing::info!(
-        node = %identity.node, address = %transport.address(), admin = admin.map(|a| a.to_string()),
+        node = %identity.node, address = transport.address().map(|a| a.to_string()), admin = admin.map(|a| a.to_string()),
         boot = identity.boot, objects = identity.view.objects.len(), "node started"
     );
 }
@@ -283,7 +311,7 @@ fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
 fn settings(
     config: &NodeConfig,
     (identity, known): (&OwnIdentity, &KnownMembers),
-    start: u64,
+    (start, places): (u64, Places),
     tls: Option<Tls>,
 ) -> Settings {
     let view = &identity.view;
@@ -310,11 +338,12 @@ fn settings(
             },
         },
         pasts: BTreeMap::new(),
-        listen: config.listen,
+        listen: (identity.group == GroupId::FIRST).then_some(config.listen),
         members: known.addresses(),
         view: ViewNumber(known.view),
         objects: objects.collect(),
         tls,
+        places,
         limits: quorate_transport::TransportLimits {
             connections: config.limits.connections,
             connections_per_address: config.limits.connections_per_address,
@@ -497,6 +526,10 @@ fn ordering(
             Some(_) | None => Standing::Observer,
         },
         damage: past.damage,
+        timing: match identity.group {
+            GroupId::FIRST => Timing::default(),
+            _ => Timing::of_many(),
+        },
         ..Config::new(identity.group, identity.node, identity.boot, view, seed)
     };
     AnyOrdering::new(Protocol::Paxos, config, past.records, now)
@@ -522,6 +555,7 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     ReplicaConfig {
         snapshots,
         incarnation: identity.votes_as,
+        decides_groups: identity.group == GroupId::FIRST,
         may_run_elsewhere: identity.observing == Some(Observing::Lost(MemoryLoss::DirectoryOld)),
         ..ReplicaConfig::new(identity.node, identity.boot, identity.view.clone())
     }

@@ -2,6 +2,7 @@
 
 use crate::clock::wall_time;
 use crate::drift::DriftStatus;
+use crate::groups::GroupStatus;
 use crate::journal::Journal;
 use crate::limits::CURRENT_WITHIN;
 use crate::node::Node;
@@ -11,7 +12,7 @@ use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
 use quorate_ordering::Role;
-use quorate_types::{GroupId, Incarnation, Member, NodeId, Persistence, Time, View};
+use quorate_types::{GroupId, Incarnation, Member, NodeId, ObjectSpec, Persistence, Time, View};
 use serde::{Deserialize, Serialize};
 
 /// The facts about a node that never change while it runs.
@@ -126,6 +127,9 @@ pub struct NodeStatus {
     pub counts: Counts,
     /// Links to the other members.
     pub peers: Vec<PeerLink>,
+    /// The groups beside the first one, oldest first, as the first one has decided.
+    #[serde(default)]
+    pub groups: Vec<GroupStatus>,
 }
 
 /// A snapshot that was not taken.
@@ -252,6 +256,7 @@ impl Node {
         let status = self.replica.status();
         let ordering = &status.ordering;
         let age = status.current_at.map(|at| now.since(at));
+        let objects = &identity.view.objects;
         let peers = ordering.peers.iter().map(|peer| PeerLink {
             id: peer.node.0,
             connected: peer.connected,
@@ -295,7 +300,7 @@ impl Node {
             drift: status
                 .difference
                 .as_ref()
-                .map(|difference| DriftStatus::new(difference, &identity.view.objects)),
+                .map(|difference| DriftStatus::new(difference, objects)),
             is_fetching: status.is_fetching,
             clock_off_ms: status.clocks.own / 1_000_000,
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,
@@ -304,9 +309,7 @@ impl Node {
             code: identity.code.clone(),
             sandbox: self.host.confinement().map(str::to_owned),
             stuck: self.stuck(),
-            poison: (status.poison.iter())
-                .map(|standing| PoisonCallStatus::new(standing, &identity.view.objects))
-                .collect(),
+            poison: poison_statuses(&status, objects),
             // Enough to compare; the rest is for members, who know each other by it.
             incarnation: first_digits(identity.incarnation),
             boot: identity.boot,
@@ -315,6 +318,7 @@ impl Node {
             elections: ordering.elections,
             counts: self.counts(&status),
             peers: peers.collect(),
+            groups: self.group_statuses(),
         }
     }
 
@@ -370,6 +374,15 @@ impl Node {
         let held = has.iter().filter(|(_, is_held)| *is_held);
         held.map(|(name, _)| (*name).to_owned()).collect()
     }
+}
+
+fn poison_statuses(
+    status: &quorate_replica::ReplicaStatus,
+    objects: &[ObjectSpec],
+) -> Vec<PoisonCallStatus> {
+    let standing = status.poison.iter();
+    let standing = standing.map(|standing| PoisonCallStatus::new(standing, objects));
+    standing.collect()
 }
 
 fn view_status(view: &View) -> ViewStatus {

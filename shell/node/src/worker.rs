@@ -26,7 +26,7 @@ impl OutsideWorker {
     pub(crate) fn new(config: &NodeConfig) -> OutsideWorker {
         let tls = config.tls.as_ref();
         let task = serde_json::json!({
-            "endpoint": format!("quorate://{}", own_address(config)),
+            "endpoint": endpoint(config),
             "paths": config.host_config().python.paths,
             "tls": tls.map(|tls| [&tls.ca, &tls.cert, &tls.key]),
         });
@@ -104,6 +104,15 @@ impl OutsideWorker {
 impl Drop for OutsideWorker {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The group, by this node.
+fn endpoint(config: &NodeConfig) -> String {
+    let address = own_address(config);
+    match &config.name {
+        Some(group) => format!("quorate://{group}@{address}"),
+        None => format!("quorate://{address}"),
     }
 }
 

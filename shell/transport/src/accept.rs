@@ -21,7 +21,10 @@ impl Transport {
     /// Accepts who waits, up to a bound per turn.
     pub(crate) fn accept(&mut self, now: Time) {
         for _ in 0..ACCEPT_PER_TURN {
-            match self.listener.accept() {
+            let Some(listener) = &self.listener else {
+                return;
+            };
+            match listener.accept() {
                 Ok((socket, from)) => {
                     self.counters.accepted += 1;
                     self.admit(socket, from.ip(), now);
@@ -41,8 +44,7 @@ impl Transport {
     }
 
     fn admit(&mut self, socket: TcpStream, from: IpAddr, now: Time) {
-        let is_full = self.connections() >= self.settings.limits.connections;
-        if (is_full || self.strangers >= STRANGERS_MAX) && !self.evict_stranger(now) {
+        if (self.is_full() || self.strangers >= STRANGERS_MAX) && !self.evict_stranger(now) {
             self.counters.refused += 1;
             return;
         }
@@ -76,6 +78,7 @@ impl Transport {
             self.deadlines.insert((at, slot));
         }
         self.slots[slot] = Some(connection);
+        self.settings.places.take();
         Ok(slot)
     }
 
@@ -105,10 +108,7 @@ impl Transport {
         }
         match hello.role {
             HelloRole::Client { group } if group == own.group => self.let_client_in(slot, now),
-            HelloRole::Client { group } => {
-                let text = format!("this node serves {}, not {group}", own.group);
-                self.turn_away(slot, RejectReason::Group, &text, now);
-            }
+            HelloRole::Client { group } => self.asked_elsewhere(slot, group, (frame, true), now),
             HelloRole::Node {
                 node,
                 incarnation: _,
@@ -116,8 +116,8 @@ impl Transport {
                 groups,
             } => {
                 if hello.cluster.is_none() || !groups.contains(&own.group) {
-                    let text = format!("this node serves {} of {}", own.group, own.cluster);
-                    return self.turn_away(slot, RejectReason::Group, &text, now);
+                    let group = groups.first().copied().unwrap_or_default();
+                    return self.asked_elsewhere(slot, group, (frame, false), now);
                 }
                 match take_nonce(&hello.extra) {
                     Ok(nonce) => self.challenge(slot, node, nonce, now),

@@ -143,6 +143,14 @@ impl Connection {
         }
     }
 
+    /// The same connection for the transport of another group.
+    pub(crate) fn passed_to(mut self, group: GroupId, phase: Phase) -> Connection {
+        self.group = group;
+        self.phase = phase;
+        (self.is_to_read, self.is_listed) = (false, false);
+        self
+    }
+
     /// The handshake is over: frames may be as long as `phase` allows.
     pub(crate) fn settle(&mut self, phase: Phase) {
         self.phase = phase;

@@ -6,7 +6,9 @@ use crate::connection::{Connection, Ended, Phase};
 use crate::lanes::FrameLane;
 use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
+use crate::passing::{OtherGroup, Passed};
 use crate::peers::{PeerAddress, PeerState, RemotePeer};
+use crate::places::Places;
 use crate::reaching::Reaching;
 use crate::tls::Tls;
 use bytes::BytesMut;
@@ -45,8 +47,8 @@ pub struct Own {
 pub struct Settings {
     /// This node.
     pub own: Own,
-    /// Where to listen.
-    pub listen: SocketAddr,
+    /// Where to listen; `None`: another transport of this node passes connections on.
+    pub listen: Option<SocketAddr>,
     /// All members, this node among them.
     pub members: Vec<PeerAddress>,
     /// What an earlier life remembered of the others.
@@ -59,6 +61,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// What connections may cost.
     pub limits: TransportLimits,
+    /// Connections that all transports of the process may have together.
+    pub places: Places,
     /// Random bytes that nobody else knows.
     pub seed: [u8; 32],
     /// The first token that belongs to the transport; all above do.
@@ -123,6 +127,13 @@ pub enum Arrival {
         /// The view in which it is none.
         view: ViewNumber,
     },
+    /// Somebody asks for another group that this node serves.
+    Elsewhere {
+        /// Which one.
+        group: GroupId,
+        /// For [`Transport::adopt`] of its transport.
+        passed: Box<Passed>,
+    },
     /// A client's connection is over.
     Gone {
         /// The connection.
@@ -161,7 +172,9 @@ pub struct Counters {
 pub struct Transport {
     pub(crate) settings: Settings,
     pub(crate) registry: Registry,
-    pub(crate) listener: TcpListener,
+    pub(crate) listener: Option<TcpListener>,
+    /// The groups beside the own one that this node knows.
+    pub(crate) others: BTreeMap<GroupId, OtherGroup>,
     pub(crate) names: Names,
     pub(crate) slots: Vec<Option<Connection>>,
     pub(crate) free: Vec<usize>,
@@ -212,18 +225,9 @@ impl Transport {
         waker: Arc<Waker>,
         now: Time,
     ) -> Result<Transport, TransportError> {
-        let address = settings.listen;
-        let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => TransportError::InUse(address),
-            _ => TransportError::Listen(address, error),
-        })?;
-        registry
-            .register(
-                &mut listener,
-                Token(settings.first_token),
-                Interest::READABLE,
-            )
-            .map_err(|error| TransportError::Listen(address, error))?;
+        let token = Token(settings.first_token);
+        let bind = |address| bind(address, &registry, token);
+        let listener = settings.listen.map(bind).transpose()?;
         let own = settings.own.node;
         let others = settings.members.iter().filter(|peer| peer.node != own);
         let peers = others
@@ -239,6 +243,7 @@ impl Transport {
         Ok(Transport {
             registry,
             listener,
+            others: BTreeMap::new(),
             names: Names::new(waker),
             slots: Vec::new(),
             free: Vec::new(),
@@ -268,14 +273,20 @@ impl Transport {
 
     /// Where it listens: tells the port that the system chose.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.listener.local_addr().unwrap_or(self.settings.listen)
+    pub fn address(&self) -> Option<SocketAddr> {
+        let bound = self.listener.as_ref()?.local_addr();
+        bound.ok().or(self.settings.listen)
     }
 
     /// What was counted.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Whether no further connection is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.connections() >= self.settings.limits.connections || self.settings.places.is_full()
     }
 
     /// How many connections are open.
@@ -496,6 +507,7 @@ impl Transport {
             return;
         };
         self.free.push(slot);
+        self.settings.places.give_back(1);
         if let Some(at) = connection.deadline {
             self.deadlines.remove(&(at, slot));
         }
@@ -549,4 +561,25 @@ impl Transport {
         let connection = self.slots.get(slot)?.as_ref()?;
         (connection.phase == Phase::Client(id)).then_some(slot)
     }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        self.settings.places.give_back(self.connections());
+    }
+}
+
+fn bind(
+    address: SocketAddr,
+    registry: &Registry,
+    token: Token,
+) -> Result<TcpListener, TransportError> {
+    let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => TransportError::InUse(address),
+        _ => TransportError::Listen(address, error),
+    })?;
+    registry
+        .register(&mut listener, token, Interest::READABLE)
+        .map_err(|error| TransportError::Listen(address, error))?;
+    Ok(listener)
 }

@@ -102,6 +102,9 @@ impl<O: Ordering> Replica<O> {
             FromClient::MoveLeader { request, node } => {
                 self.client_move_leader((from, request), node, out);
             }
+            FromClient::ChangeGroups { request, change } => {
+                self.client_change_groups((from, request), change, out);
+            }
             FromClient::Invite {
                 request,
                 invitation,
@@ -494,6 +497,7 @@ impl<O: Ordering> Replica<O> {
             Some(
                 Purpose::ChangeView(to, request)
                 | Purpose::Invite(to, request)
+                | Purpose::ChangeGroups(to, request)
                 | Purpose::Skip(to, request),
             ) => refuse(out, to, Ask::Request(request), refusal),
             None if id.sequence == id.tenancy().floor() => drop(self.closes.remove(&id.session)),

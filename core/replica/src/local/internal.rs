@@ -29,6 +29,8 @@ pub(crate) enum Purpose {
     ChangeView(ConnectionId, u64),
     /// An operator's invitation, at this request of a client.
     Invite(ConnectionId, u64),
+    /// An operator's change of the groups, at this request of a client.
+    ChangeGroups(ConnectionId, u64),
     /// This node comes back as another incarnation.
     Rejoin,
     /// An operator's word about a poison call, at this request of a client.
@@ -93,6 +95,13 @@ impl Internals {
         let purposes = self.waiting.values();
         let invites = purposes.filter(|purpose| matches!(purpose, Purpose::Invite(..)));
         invites.count()
+    }
+
+    /// Operators' changes of groups that are being ordered.
+    pub(crate) fn group_changes(&self) -> usize {
+        let purposes = self.waiting.values();
+        let changes = purposes.filter(|purpose| matches!(purpose, Purpose::ChangeGroups(..)));
+        changes.count()
     }
 
     /// A snapshot covered slots: commands in flight may have been decided in them.

@@ -13,6 +13,7 @@ pub(crate) mod disconnects;
 pub(crate) mod drift;
 pub(crate) mod expiry;
 pub(crate) mod fetch;
+pub(crate) mod groups;
 pub(crate) mod instances;
 pub(crate) mod internal;
 pub(crate) mod line;

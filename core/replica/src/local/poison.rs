@@ -98,6 +98,7 @@ impl Word {
             | Body::Reset { .. }
             | Body::Thaw { .. }
             | Body::Invite { .. }
+            | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => None,
         }
     }

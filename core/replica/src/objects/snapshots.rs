@@ -347,7 +347,10 @@ impl<O: Ordering> Replica<O> {
         self.ticks.lost();
         self.rejoining.answered();
         for asked in self.internals.forget() {
-            if let Purpose::ChangeView(to, request) | Purpose::Invite(to, request) = asked {
+            if let Purpose::ChangeView(to, request)
+            | Purpose::Invite(to, request)
+            | Purpose::ChangeGroups(to, request) = asked
+            {
                 refuse(out, to, Ask::Request(request), Refusal::Unknown);
             }
         }

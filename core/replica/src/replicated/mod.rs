@@ -5,6 +5,7 @@
 //! `local`, its exchange with the objects in `objects`.
 
 pub(crate) mod expiry;
+pub(crate) mod groups;
 pub(crate) mod invitations;
 pub(crate) mod kept;
 pub(crate) mod poison;
@@ -16,6 +17,7 @@ pub(crate) mod window;
 
 use crate::{KeptLimits, SnapshotCore};
 use expiry::Lead;
+use groups::Groups;
 use invitations::Invitations;
 use kept::KeptReplies;
 use poison::PoisonCalls;
@@ -38,6 +40,7 @@ pub(crate) struct Replicated {
     pub(crate) reset: LastReset,
     pub(crate) views: Views,
     pub(crate) invitations: Invitations,
+    pub(crate) groups: Groups,
     /// Replies after the last executed slot, not the last applied one.
     pub(crate) kept: KeptReplies,
 }
@@ -52,6 +55,7 @@ pub(crate) struct Frozen {
     reset: Slot,
     views: Views,
     invitations: Invitations,
+    groups: Groups,
 }
 
 impl Replicated {
@@ -66,6 +70,7 @@ impl Replicated {
             reset: LastReset::default(),
             views: Views::new(first),
             invitations: Invitations::default(),
+            groups: Groups::default(),
             kept: KeptReplies::new(kept),
         }
     }
@@ -88,6 +93,7 @@ impl Replicated {
             reset: LastReset::restored(core),
             views: Views::restored(core, own),
             invitations: Invitations::restored(&core.invitations),
+            groups: Groups::restored(&core.groups),
             kept: KeptReplies::restored(kept, &core.sessions),
         }
     }
@@ -125,6 +131,7 @@ impl Replicated {
             reset: self.reset.slot(),
             views: self.views.clone(),
             invitations: self.invitations.clone(),
+            groups: self.groups.clone(),
         }
     }
 
@@ -134,6 +141,7 @@ impl Replicated {
         self.kept.check();
         self.views.check(self.applied);
         self.invitations.check();
+        self.groups.check(self.applied);
         assert!(
             self.lead.slot <= self.applied,
             "leads stand in applied slots"
@@ -156,6 +164,7 @@ impl Frozen {
             lead_slot: self.lead.slot,
             reset: self.reset,
             invitations: self.invitations.all().to_vec(),
+            groups: self.groups.all().to_vec(),
             sessions: if planted(Plant::SessionsNotInSnapshot) {
                 Vec::new()
             } else {

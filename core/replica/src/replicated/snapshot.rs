@@ -1,7 +1,9 @@
 //! The replica's part of a snapshot: everything except the objects' state.
 
 use crate::replicated::invitations::Invitation;
-use quorate_types::{Ballot, Outcome, SecretHash, SessionId, SessionTerms, Slot, Stamp, View};
+use quorate_types::{
+    Ballot, GroupEntry, Outcome, SecretHash, SessionId, SessionTerms, Slot, Stamp, View,
+};
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
@@ -24,6 +26,8 @@ pub struct SnapshotCore {
     pub reset: Slot,
     /// The invitations to join whose time is not over, oldest first.
     pub invitations: Vec<Invitation>,
+    /// The groups beside this one, oldest first.
+    pub groups: Vec<GroupEntry>,
     /// The view before that one, if there was one.
     pub previous: Option<View>,
     /// The view that follows: it is decided, and not yet in force.
@@ -55,6 +59,10 @@ impl SnapshotCore {
             digest.number(invitation.until.0);
             digest.number(invitation.is_used.into());
         }
+        digest.number(self.groups.len() as u64);
+        for group in &self.groups {
+            digest.group(group);
+        }
         digest.number(self.sessions.len() as u64);
         for session in &self.sessions {
             digest.session(session);
@@ -80,6 +88,19 @@ impl Canonical {
     fn view(&mut self, view: &View) {
         self.number(view.number.0);
         self.number(view.first_slot.0);
+    }
+
+    fn group(&mut self, group: &GroupEntry) {
+        self.bytes(group.name.as_bytes());
+        self.number(group.created.0);
+        self.number(group.members.len() as u64);
+        for member in &group.members {
+            self.number(u64::from(member.node.0));
+            self.bytes(member.address.as_bytes());
+            self.number(member.voted_as.0);
+            self.number(member.incarnation.0);
+        }
+        self.bytes(&group.setup);
     }
 
     fn session(&mut self, session: &SessionImage) {

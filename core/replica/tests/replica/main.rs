@@ -7,6 +7,7 @@ mod clocks;
 mod disconnects;
 mod drift;
 mod fetching;
+mod groups;
 mod kept;
 mod members;
 mod no_say;

@@ -167,6 +167,7 @@ impl Pending {
             | Operation::Reset { .. }
             | Operation::Skip { .. }
             | Operation::Invite { .. }
+            | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::ChangeView { .. } => None,

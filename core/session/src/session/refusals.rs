@@ -151,6 +151,7 @@ impl ClientSession {
             | Operation::Reset { .. }
             | Operation::Skip { .. }
             | Operation::Invite { .. }
+            | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::ChangeView { .. } => false,
@@ -263,7 +264,10 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::ViewConflict
         | Refusal::NoSuchView
         | Refusal::ViewNotReady
-        | Refusal::NotInvited => true,
+        | Refusal::NotInvited
+        | Refusal::GroupExists
+        | Refusal::UnknownGroup
+        | Refusal::ImpossibleGroup => true,
         Refusal::NotOrdered
         | Refusal::Unknown
         | Refusal::Overloaded

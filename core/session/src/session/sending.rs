@@ -136,6 +136,10 @@ impl ClientSession {
                 member: member.clone(),
                 secret: *secret,
             }),
+            Operation::ChangeGroups { change } => Some(FromClient::ChangeGroups {
+                request: number,
+                change: change.clone(),
+            }),
             Operation::Call { .. } => None,
         }
     }

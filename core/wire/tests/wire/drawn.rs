@@ -2,7 +2,7 @@
 
 use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
-use crate::drawn_views::{member, member_change, view, view_change};
+use crate::drawn_views::{group, group_change, member, member_change, view, view_change};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -87,7 +87,7 @@ fn tenancy(draw: &mut Draw) -> Tenancy {
 }
 
 pub(crate) fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 23] = [
+    const ALL: [Refusal; 27] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -111,8 +111,12 @@ pub(crate) fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::NoSuchView,
         Refusal::NotInvited,
         Refusal::ViewNotReady,
+        Refusal::Superseded,
+        Refusal::GroupExists,
+        Refusal::UnknownGroup,
+        Refusal::ImpossibleGroup,
     ];
-    ALL[draw.below(22) as usize]
+    ALL[draw.below(ALL.len() as u64) as usize]
 }
 
 pub(crate) fn attachment(draw: &mut Draw) -> Attachment {
@@ -140,7 +144,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(15) {
+    match draw.below(16) {
         9 => FromClient::Resume {
             secret: secret(draw),
             tenant: secret(draw).hash(),
@@ -196,6 +200,10 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             request: draw.number(),
             invitation: secret(draw).hash(),
             lasts: Duration(draw.number()),
+        },
+        14 => FromClient::ChangeGroups {
+            request: draw.number(),
+            change: group_change(draw),
         },
         13 => FromClient::MoveLeader {
             request: draw.number(),
@@ -265,7 +273,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 
 // Longer than a screen: one arm a command.
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(18) {
+    let body = match draw.below(19) {
         16 => Body::Resume {
             session: session(draw),
             tenant: secret(draw).hash(),
@@ -322,6 +330,9 @@ fn command(draw: &mut Draw) -> Command {
         14 => Body::ChangeView {
             change: view_change(draw),
             who: member_change(draw),
+        },
+        17 => Body::ChangeGroups {
+            change: group_change(draw),
         },
         15 => Body::Invite {
             invitation: secret(draw).hash(),
@@ -559,6 +570,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
             until: Wall(draw.number()),
             is_used: draw.flag(),
         }),
+        groups: draw.list(3, group),
         previous: draw.flag().then(|| view(draw)),
         next: draw.flag().then(|| view(draw)),
         sessions,

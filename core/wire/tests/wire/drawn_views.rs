@@ -35,6 +35,36 @@ pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
     }
 }
 
+fn group_name(draw: &mut Draw) -> String {
+    "g".repeat(1 + draw.below(GroupChange::NAME_BYTES_MAX as u64) as usize)
+}
+
+pub(crate) fn group_change(draw: &mut Draw) -> GroupChange {
+    let name = group_name(draw);
+    match draw.flag() {
+        true => GroupChange::Create {
+            name,
+            nodes: draw.list(8, node).into_iter().collect(),
+            setup: payload(draw),
+        },
+        false => GroupChange::Drop { name },
+    }
+}
+
+pub(crate) fn group(draw: &mut Draw) -> GroupEntry {
+    GroupEntry {
+        name: group_name(draw),
+        created: slot(draw),
+        members: draw.list(4, |draw| GroupMember {
+            node: node(draw),
+            address: "a".repeat(draw.below(20) as usize),
+            voted_as: Incarnation(draw.number()),
+            incarnation: Incarnation(draw.number()),
+        }),
+        setup: payload(draw),
+    }
+}
+
 pub(crate) fn view(draw: &mut Draw) -> View {
     let mut nodes: Vec<NodeId> = draw.list(8, node);
     nodes.push(node(draw));

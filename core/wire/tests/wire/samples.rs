@@ -2,7 +2,7 @@
 //! bytes. The golden files hold their layouts; hostile input is made by damaging them.
 
 use crate::readers;
-use crate::samples_peer::{DIGEST, batch, ordering, replica, view_change};
+use crate::samples_peer::{DIGEST, batch, group_change, ordering, replica, view_change};
 use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
@@ -300,6 +300,22 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_create_group",
+            FromClient::ChangeGroups {
+                request: 18,
+                change: group_change(),
+            },
+        ),
+        (
+            "request_drop_group",
+            FromClient::ChangeGroups {
+                request: 19,
+                change: GroupChange::Drop {
+                    name: "orders".to_owned(),
+                },
+            },
+        ),
+        (
             "request_join",
             FromClient::Join {
                 request: 16,
@@ -523,6 +539,17 @@ fn snapshot() -> Sample {
             hash: SECRET.hash(),
             until: Wall(0x7788),
             is_used: true,
+        }],
+        groups: vec![GroupEntry {
+            name: "orders".to_owned(),
+            created: Slot(44),
+            members: vec![GroupMember {
+                node: NodeId(3),
+                address: "127.0.0.1:7403".into(),
+                voted_as: Incarnation(0x3330),
+                incarnation: Incarnation(0x5550),
+            }],
+            setup: Bytes::from_static(b"{}"),
         }],
         previous: None,
         sessions: vec![SessionImage {

@@ -110,6 +110,9 @@ fn commands() -> Vec<Command> {
             change: view_change(),
             who: MemberChange::Leaves(NodeId(2)),
         },
+        Body::ChangeGroups {
+            change: group_change(),
+        },
         Body::Invite {
             invitation: SecretHash::default(),
             lasts: Duration::from_millis(8),
@@ -344,6 +347,14 @@ fn reads_and_repair() -> Vec<(&'static str, Message)> {
             }),
         ),
     ]
+}
+
+pub(crate) fn group_change() -> GroupChange {
+    GroupChange::Create {
+        name: "orders".to_owned(),
+        nodes: [NodeId(1), NodeId(3)].into_iter().collect(),
+        setup: Bytes::from_static(b"{}"),
+    }
 }
 
 pub(crate) fn view_change() -> ViewChange {

@@ -21,6 +21,7 @@ use crate::checkers::agreement::{Agreement, Fingerprint};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
 use crate::checkers::chosen::Chosen;
 use crate::checkers::durability::Durability;
+use crate::checkers::groups::OtherGroups;
 use crate::checkers::invited::Invited;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::phase_one::PhaseOne;
@@ -101,6 +102,7 @@ pub(super) struct Judge {
     views: (Views, Slot),
     /// Who may join, after the same slot.
     invited: Invited,
+    groups: OtherGroups,
     /// The view that first names an incarnation of a member that came back.
     came_back: BTreeMap<(NodeId, Incarnation), ViewNumber>,
     chosen: Chosen,
@@ -178,6 +180,7 @@ impl Judge {
             agreement: BTreeMap::new(),
             views: (views::begun(view), Slot::ZERO),
             invited: Invited::default(),
+            groups: OtherGroups::default(),
             came_back: BTreeMap::new(),
             chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),

@@ -244,6 +244,7 @@ impl World {
             | FromClient::Reset { .. }
             | FromClient::Skip { .. }
             | FromClient::Invite { .. }
+            | FromClient::ChangeGroups { .. }
             | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
             | FromClient::ChangeView { .. } => {}

@@ -164,6 +164,7 @@ impl Ledger {
             | Body::Reset { .. }
             | Body::Thaw { .. }
             | Body::Invite { .. }
+            | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => {}
         }
     }

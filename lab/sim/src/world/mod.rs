@@ -17,6 +17,7 @@ mod fault_text;
 mod faults;
 mod freezing;
 mod generate;
+mod grouping;
 mod harm;
 mod hearing;
 mod judge;

@@ -5,6 +5,7 @@
 
 use super::World;
 use super::clock::Moment;
+use super::grouping::Grouping;
 use super::life::Death;
 use super::moving::{MoveAsked, Moving};
 use super::random::Random;
@@ -34,6 +35,8 @@ pub(super) struct ViewChanging {
     is_resizing: bool,
     /// Members that come and go.
     pub(super) moving: Moving,
+    /// Groups beside this one.
+    pub(super) grouping: Grouping,
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
@@ -64,6 +67,7 @@ impl ViewChanging {
             due: Moment(0),
             is_resizing: Random::new(seed, "sizes", 0).chance(500),
             moving: Moving::new(seed, nodes),
+            grouping: Grouping::new(seed),
             requests: 0,
             open: BTreeMap::new(),
             pending: Vec::new(),
@@ -144,6 +148,14 @@ impl World {
             return;
         };
         let view = running.replica.view().clone();
+        let all = self.setup.node_ids();
+        let next = self.harm.views.requests + 1;
+        if let Some(change) = self.harm.views.grouping.wish(next, all) {
+            return self.ask_operator((asked, None), |request| FromClient::ChangeGroups {
+                request,
+                change,
+            });
+        }
         if let Some(wish) = self.move_member(asked, &view) {
             let change = match &wish {
                 MoveAsked::View(change, _) => Some(*change),
@@ -204,6 +216,10 @@ impl World {
             return;
         };
         let view = running.replica.view().clone();
+        self.watch_groups(id);
+        let Some(running) = &self.nodes[&id].running else {
+            return;
+        };
         let number = view.number.0;
         let leads = running.leads();
         let judged = self.judge.says_view(id, &view);
@@ -313,6 +329,7 @@ impl World {
         }
         match message {
             ToClient::Checkpointed { request, slot } => {
+                self.answers_group_operator(*request, Some(*slot));
                 let Some(change) = self.harm.views.open.remove(request) else {
                     return;
                 };
@@ -334,6 +351,7 @@ impl World {
                 refusal,
             } => {
                 self.harm.views.open.remove(request);
+                self.answers_group_operator(*request, None);
                 match refusal {
                     Refusal::ViewConflict => self.exercised(Row::ViewConflict),
                     Refusal::NotInvited => self.exercised(Row::NotInvited),

@@ -251,6 +251,7 @@ impl Server {
                 | FromClient::Reset { .. }
                 | FromClient::Skip { .. }
                 | FromClient::Invite { .. }
+                | FromClient::ChangeGroups { .. }
                 | FromClient::MoveLeader { .. }
                 | FromClient::Join { .. }
                 | FromClient::ChangeView { .. } => {}

@@ -233,7 +233,7 @@ fn wait_until_ready(
 fn ask(plan: &Plan) -> Vec<NodeStatus> {
     let asked = plan.nodes.iter().filter_map(|node| {
         // Who does not answer yet is asked again.
-        let report = node_status(&node.address, GroupId(1), ANSWER_MAX, plan.client()).ok()?;
+        let report = node_status(&node.address, GroupId::FIRST, ANSWER_MAX, plan.client()).ok()?;
         serde_json::from_slice(&report.status).ok()
     });
     asked.collect()

@@ -439,6 +439,7 @@ pub(super) fn new_configs(
             let mut config = NodeConfig {
                 cluster: hex(cluster),
                 group: 1,
+                name: None,
                 node,
                 dir: dir.join(format!("node-{node}")),
                 listen: loopback(*port),

@@ -9,7 +9,7 @@ use quorate_node::NodeConfig;
 use quorate_replica::PeerMessage;
 use quorate_storage::Identity;
 use quorate_transport::{
-    Arrival, FrameLane, Own, PeerAddress, Settings, Transport, TransportLimits,
+    Arrival, FrameLane, Own, PeerAddress, Places, Settings, Transport, TransportLimits,
 };
 use quorate_types::{Batch, NodeId, NodeSet, Reach, Recall, Slot, Stamp, Time, ViewId, Wall};
 use quorate_wire::{put_peer_shared, take_peer};
@@ -65,6 +65,7 @@ impl Impostor {
             address: member.address.clone(),
         });
         let settings = Settings {
+            places: Places::new(10_000),
             own: Own {
                 cluster: config.cluster_id(),
                 group: config.group_id(),
@@ -80,7 +81,7 @@ impl Impostor {
                     since: quorate_types::ViewNumber(0),
                 },
             },
-            listen: config.listen,
+            listen: Some(config.listen),
             members: members.collect(),
             pasts: BTreeMap::new(),
             view: view.number,

@@ -48,7 +48,7 @@ impl Driver {
 
     fn connect(&mut self, address: &str, resolved: SocketAddr) {
         let tls = self.options.tls.as_deref();
-        let (group, registry) = (self.options.group, &self.registry);
+        let (group, registry) = (self.group, &self.registry);
         match NodeConnection::dial(address, resolved, group, registry, self.token, tls) {
             Ok(connection) => {
                 self.connection = Some(connection);

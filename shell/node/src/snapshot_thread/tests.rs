@@ -38,6 +38,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
         lead_slot: Slot::ZERO,
         reset: Slot::ZERO,
         invitations: Vec::new(),
+        groups: Vec::new(),
         previous: None,
         next: None,
         sessions: Vec::new(),

@@ -8,7 +8,8 @@ mod sighted;
 use bytes::{Bytes, BytesMut};
 use mio::{Events, Poll, Token, Waker};
 use quorate_transport::{
-    Arrival, FrameLane, Own, PeerAddress, Settings, Tls, Transport, TransportLimits, node_name,
+    Arrival, FrameLane, Own, PeerAddress, Places, Settings, Tls, Transport, TransportLimits,
+    node_name,
 };
 use quorate_types::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Nonce, PeerPast,
@@ -80,6 +81,7 @@ impl Node {
             address: address.to_string(),
         });
         let settings = Settings {
+            places: Places::new(10_000),
             own: Own {
                 cluster: ClusterId(7),
                 group: GROUP,
@@ -88,7 +90,7 @@ impl Node {
                 reach: reach(boot),
             },
             pasts,
-            listen: addresses[usize::from(own) - 1],
+            listen: Some(addresses[usize::from(own) - 1]),
             members: members.collect(),
             view: ViewNumber(1),
             objects: Vec::new(),
@@ -231,7 +233,7 @@ fn answer(node: &mut Node, stranger: &mut TcpStream) -> Option<Frame> {
 }
 
 fn rejection(node: &mut Node, greeting: &[u8]) -> RejectReason {
-    let mut stranger = TcpStream::connect(node.transport.address()).unwrap();
+    let mut stranger = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     stranger.write_all(greeting).unwrap();
     let frame = answer(node, &mut stranger).expect("a refusal has words");
     assert_eq!(frame.kind, Kind::Reject);
@@ -348,8 +350,8 @@ fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
 fn a_damaged_frame_closes_its_connection_and_no_other() {
     let addresses = free_addresses(1);
     let mut node = Node::start(1, 1, &addresses, TransportLimits::default());
-    let mut good = TcpStream::connect(node.transport.address()).unwrap();
-    let mut bad = TcpStream::connect(node.transport.address()).unwrap();
+    let mut good = TcpStream::connect(node.transport.address().unwrap()).unwrap();
+    let mut bad = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     good.write_all(&hello(client(), 7)).unwrap();
     bad.write_all(&hello(client(), 7)).unwrap();
     answer(&mut node, &mut good).expect("a welcome");
@@ -380,7 +382,7 @@ fn a_client_that_does_not_read_is_closed() {
         ..TransportLimits::default()
     };
     let mut node = Node::start(1, 1, &addresses, limits);
-    let mut deaf = TcpStream::connect(node.transport.address()).unwrap();
+    let mut deaf = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     deaf.write_all(&hello(client(), 7)).unwrap();
     answer(&mut node, &mut deaf).expect("a welcome");
     let id = connection_of(&mut node, &mut deaf);
@@ -423,7 +425,7 @@ fn silent_strangers_give_way_when_all_connections_are_taken() {
     };
     let mut node = Node::start(1, 1, &addresses, limits);
     let silent: Vec<TcpStream> = (0..20)
-        .map(|_| TcpStream::connect(node.transport.address()).unwrap())
+        .map(|_| TcpStream::connect(node.transport.address().unwrap()).unwrap())
         .collect();
     until(&mut [&mut node], "all were accepted", |nodes| {
         nodes[0].transport.counters().accepted == 20
@@ -433,7 +435,7 @@ fn silent_strangers_give_way_when_all_connections_are_taken() {
     until(&mut [&mut node], "all are gone", |nodes| {
         nodes[0].transport.connections() == 0
     });
-    let mut honest = TcpStream::connect(node.transport.address()).unwrap();
+    let mut honest = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     honest.write_all(&hello(client(), 7)).unwrap();
     let welcome = answer(&mut node, &mut honest).expect("an answer");
     assert_eq!(welcome.kind, Kind::Welcome);
@@ -446,6 +448,7 @@ fn a_taken_address_is_named() {
     let poll = Poll::new().unwrap();
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
     let settings = Settings {
+        places: Places::new(10_000),
         own: Own {
             cluster: ClusterId(7),
             group: GROUP,
@@ -454,7 +457,7 @@ fn a_taken_address_is_named() {
             reach: reach(1),
         },
         pasts: BTreeMap::new(),
-        listen: address,
+        listen: Some(address),
         members: Vec::new(),
         view: ViewNumber(1),
         objects: Vec::new(),
@@ -548,7 +551,7 @@ fn plain_words_at_a_sealed_port_are_not_answered_in_plain() {
     let authority = Authority::new();
     let addresses = free_addresses(1);
     let mut node = secured(1, &addresses, authority.certify(&node_name(NodeId(1))));
-    let mut plain = TcpStream::connect(node.transport.address()).unwrap();
+    let mut plain = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     plain.write_all(&hello(client(), 7)).unwrap();
     until(&mut [&mut node], "the connection is closed", |nodes| {
         nodes[0].transport.counters().accepted == 1 && nodes[0].transport.connections() == 0

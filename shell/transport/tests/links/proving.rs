@@ -33,7 +33,7 @@ fn framed(kind: Kind, body: impl FnOnce(&mut BytesMut)) -> BytesMut {
 
 /// Says to node 2 to be node 1, and returns what it is asked.
 fn greet(two: &mut Node, boot: u64) -> (TcpStream, Nonce, LinkProof) {
-    let mut socket = TcpStream::connect(two.transport.address()).unwrap();
+    let mut socket = TcpStream::connect(two.transport.address().unwrap()).unwrap();
     let greeting = hello_with(member(1, boot), 7, Bytes::copy_from_slice(&NONCE.0));
     socket.write_all(&greeting).unwrap();
     let asked = answer(two, &mut socket).expect("a challenge");
@@ -154,7 +154,7 @@ fn who_listens_where_a_node_is_down_cannot_come_as_the_node_that_dialled() {
         assert!(!tells, "the stranger heard incarnation {incarnation}");
     }
     // It says to node 3 what node 1 has said, and asks node 1 what node 3 asks.
-    let mut forged = TcpStream::connect(three.transport.address()).unwrap();
+    let mut forged = TcpStream::connect(three.transport.address().unwrap()).unwrap();
     forged.write_all(&stranger.heard).unwrap();
     let asked = answer(&mut three, &mut forged).expect("an answer");
     assert_eq!(asked.kind, Kind::Challenge);

@@ -14,7 +14,7 @@ fn node(limits: TransportLimits) -> Node {
 }
 
 fn connect(node: &mut Node) -> (TcpStream, Kind) {
-    let mut socket = TcpStream::connect(node.transport.address()).unwrap();
+    let mut socket = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     socket.write_all(&hello(client(), 7)).unwrap();
     let kind = answer(node, &mut socket).expect("an answer").kind;
     (socket, kind)
@@ -151,7 +151,7 @@ fn an_address_has_a_bound_of_clients_and_gets_places_back() {
         ..TransportLimits::default()
     });
     let mut open: Vec<TcpStream> = (0..3).map(|_| welcomed(&mut node)).collect();
-    let mut socket = TcpStream::connect(node.transport.address()).unwrap();
+    let mut socket = TcpStream::connect(node.transport.address().unwrap()).unwrap();
     socket.write_all(&hello(client(), 7)).unwrap();
     let refusal = answer(&mut node, &mut socket).expect("a reason");
     let reject = Reject::take(&refusal.body).unwrap();
@@ -172,7 +172,7 @@ fn eleven_hundred_silent_strangers_keep_nobody_out() {
     });
     let mut silent = Vec::new();
     for count in 1..=1100 {
-        silent.push(TcpStream::connect(node.transport.address()).unwrap());
+        silent.push(TcpStream::connect(node.transport.address().unwrap()).unwrap());
         if count % 50 == 0 {
             until(&mut [&mut node], "they are accepted", |nodes| {
                 nodes[0].transport.counters().accepted == count
@@ -205,7 +205,9 @@ fn from(address: &str, node: &Node) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let source: SocketAddr = format!("{address}:0").parse().unwrap();
     socket.bind(&source.into()).unwrap();
-    socket.connect(&node.transport.address().into()).unwrap();
+    socket
+        .connect(&node.transport.address().unwrap().into())
+        .unwrap();
     socket.into()
 }
 
@@ -280,7 +282,7 @@ fn crowd_of_tls() -> (Node, Vec<TcpStream>, Vec<u8>) {
     drop((other, listener, dialled));
     let mut node = secured(2, &addresses, authority.certify(&node_name(NodeId(2))));
     let crowd: Vec<TcpStream> = (0..60)
-        .map(|_| TcpStream::connect(node.transport.address()).unwrap())
+        .map(|_| TcpStream::connect(node.transport.address().unwrap()).unwrap())
         .collect();
     until(&mut [&mut node], "all are accepted", |nodes| {
         nodes[0].transport.connections() == 60

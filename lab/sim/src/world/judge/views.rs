@@ -4,7 +4,8 @@ use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::views::{Governing, Turn, Views};
 use quorate_types::{
-    Ballot, Body, Incarnation, MemberChange, NodeId, NodeSet, Slot, View, ViewNumber,
+    Ballot, Body, GroupChange, GroupEntry, Incarnation, MemberChange, NodeId, NodeSet, Slot, View,
+    ViewNumber,
 };
 
 /// Those of a group that begins with `view`.
@@ -81,6 +82,11 @@ impl Judge {
                         self.invited.made(*invitation, *lasts);
                         continue;
                     }
+                    Body::ChangeGroups { change } => {
+                        let members = self.replicas_at(slot);
+                        self.groups.decided(slot, change, members);
+                        continue;
+                    }
                     _ => continue,
                 };
                 if !self.may_have(who) {
@@ -126,6 +132,21 @@ impl Judge {
                 format!("{slot} was proposed in {ballot} before its view was decided"),
             ),
         }
+    }
+
+    /// `node` has these groups beside its own once it has applied a slot.
+    pub(in super::super) fn says_groups(
+        &mut self,
+        node: NodeId,
+        applied: Slot,
+        groups: &[GroupEntry],
+    ) -> Judged {
+        self.groups.said(node, applied, groups)
+    }
+
+    /// A client hears that a change of the groups is made since a slot.
+    pub(in super::super) fn answered_groups(&self, change: &GroupChange, slot: Slot) -> Judged {
+        self.groups.answered(change, slot)
     }
 
     /// `node` says that a view is in force.

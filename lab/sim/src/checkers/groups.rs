@@ -1,0 +1,143 @@
+//! Says which other groups there are after each slot: computed from decided changes, and from nothing that a node says.
+
+use super::{Property, Violation};
+use quorate_types::{GroupChange, GroupEntry, NodeId, NodeSet, Slot};
+use std::collections::BTreeMap;
+
+/// The groups after a slot: since when each is there, and who serves it.
+type Known = BTreeMap<String, (Slot, NodeSet)>;
+
+/// All that the log says of them, and what replicas said first of each.
+#[derive(Debug, Default)]
+pub struct OtherGroups {
+    after: BTreeMap<Slot, Known>,
+    said: BTreeMap<(String, Slot), GroupEntry>,
+}
+
+impl OtherGroups {
+    fn at(&self, slot: Slot) -> Known {
+        let known = self.after.range(..=slot).next_back();
+        known.map(|(_, known)| known.clone()).unwrap_or_default()
+    }
+
+    /// A change is decided in a slot in which these are members.
+    pub fn decided(&mut self, slot: Slot, change: &GroupChange, members: NodeSet) {
+        let mut known = self.at(slot);
+        match change {
+            GroupChange::Create { name, nodes, .. } => {
+                let are_members = nodes.iter().all(|node| members.contains(node));
+                if !known.contains_key(name) && are_members && !nodes.is_empty() {
+                    known.insert(name.clone(), (slot, *nodes));
+                }
+            }
+            GroupChange::Drop { name } => drop(known.remove(name)),
+        }
+        self.after.insert(slot, known);
+    }
+
+    /// A replica that has applied all slots up to `applied` has these.
+    ///
+    /// # Errors
+    /// [`Property::Agreement`] when the log says something else, or another replica did.
+    pub fn said(
+        &mut self,
+        node: NodeId,
+        applied: Slot,
+        groups: &[GroupEntry],
+    ) -> Result<(), Violation> {
+        let broken = |detail: String| Err(Violation::new(Property::Agreement, detail));
+        let nodes = |group: &GroupEntry| group.members.iter().map(|member| member.node).collect();
+        let named = groups
+            .iter()
+            .map(|group| (group.name.clone(), (group.created, nodes(group))));
+        let (named, known): (Known, Known) = (named.collect(), self.at(applied));
+        if named != known {
+            return broken(format!(
+                "{node} has the groups {named:?} after {applied}, and the log {known:?}"
+            ));
+        }
+        for group in groups {
+            let first = self.said.entry((group.name.clone(), group.created));
+            let first = first.or_insert_with(|| group.clone());
+            if first != group {
+                return broken(format!("{node} has {group:?}, and another one {first:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A client was told that a change is made since `slot`.
+    ///
+    /// # Errors
+    /// [`Property::Agreement`] when it is not.
+    pub fn answered(&self, change: &GroupChange, slot: Slot) -> Result<(), Violation> {
+        let known = self.at(slot);
+        let is_so = match change {
+            GroupChange::Create { name, nodes, .. } => known.get(name) == Some(&(slot, *nodes)),
+            GroupChange::Drop { name } => !known.contains_key(name),
+        };
+        match is_so {
+            true => Ok(()),
+            false => Err(Violation::new(
+                Property::Agreement,
+                format!("{change:?} is answered with {slot}, after which there are {known:?}"),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quorate_types::{GroupMember, Incarnation};
+
+    fn nodes(nodes: &[u16]) -> NodeSet {
+        nodes.iter().copied().map(NodeId).collect()
+    }
+
+    fn create(name: &str, of: &[u16]) -> GroupChange {
+        GroupChange::Create {
+            name: name.to_owned(),
+            nodes: nodes(of),
+            setup: Bytes::new(),
+        }
+    }
+
+    fn entry(created: u64, incarnation: u64) -> GroupEntry {
+        GroupEntry {
+            name: "a".to_owned(),
+            created: Slot(created),
+            members: vec![GroupMember {
+                node: NodeId(1),
+                address: "n1:1".to_owned(),
+                voted_as: Incarnation(1),
+                incarnation: Incarnation(incarnation),
+            }],
+            setup: Bytes::new(),
+        }
+    }
+
+    #[test]
+    fn what_differs_from_the_log_or_between_replicas_is_found() {
+        let mut groups = OtherGroups::default();
+        groups.decided(Slot(3), &create("a", &[1]), nodes(&[1, 2]));
+        groups.decided(Slot(5), &create("b", &[4]), nodes(&[1, 2]));
+        assert!(groups.said(NodeId(1), Slot(2), &[]).is_ok());
+        assert!(groups.said(NodeId(1), Slot(3), &[]).is_err(), "it is lost");
+        assert!(groups.said(NodeId(1), Slot(6), &[entry(3, 9)]).is_ok());
+        let early = groups.said(NodeId(2), Slot(2), &[entry(3, 9)]);
+        assert!(early.is_err(), "it is not there yet");
+        let other = groups.said(NodeId(2), Slot(6), &[entry(3, 8)]);
+        assert!(other.is_err(), "another incarnation");
+        assert!(groups.answered(&create("a", &[1]), Slot(3)).is_ok());
+        assert!(groups.answered(&create("a", &[1]), Slot(5)).is_err());
+        let drop = GroupChange::Drop {
+            name: "a".to_owned(),
+        };
+        assert!(groups.answered(&drop, Slot(6)).is_err());
+        groups.decided(Slot(7), &drop, nodes(&[1, 2]));
+        assert!(groups.answered(&drop, Slot(7)).is_ok());
+        assert!(groups.said(NodeId(1), Slot(8), &[entry(3, 9)]).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! Further groups on the nodes of a cluster: created, served, found from any node, and dropped.
+
+use crate::{Group, pid, run, signal, text};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// The endpoint of a group, by the addresses of the cluster's.
+fn at(group: &Group, name: &str) -> String {
+    let nodes = group.endpoint().trim_end_matches("/counter");
+    nodes.replace("quorate://", &format!("quorate://{name}@"))
+}
+
+fn create(group: &Group, words: &[&str]) -> Output {
+    let all = ["group", "create", "--endpoint", group.endpoint()];
+    run(&[&all[..], words].concat())
+}
+
+fn created(group: &Group, words: &[&str]) -> String {
+    let output = create(group, words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).trim().to_owned()
+}
+
+fn listed(group: &Group) -> Vec<Value> {
+    let output = run(&[
+        "group",
+        "list",
+        "--endpoint",
+        group.endpoint(),
+        "-o",
+        "json",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn call(endpoint: &str, words: &[&str]) -> Result<String, (Option<i32>, String)> {
+    let output = run(&[&["call", "--endpoint", endpoint], words].concat());
+    match output.status.success() {
+        true => Ok(text(&output.stdout).trim().to_owned()),
+        false => Err((output.status.code(), text(&output.stderr))),
+    }
+}
+
+fn add(endpoint: &str, amount: &str) -> String {
+    call(endpoint, &["counter", "add", amount]).unwrap()
+}
+
+fn dropped(group: &Group, name: &str) -> Output {
+    run(&["group", "drop", name, "--endpoint", group.endpoint()])
+}
+
+/// The directories of a group's nodes.
+fn directories(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for node in std::fs::read_dir(dir).unwrap() {
+        let groups = node.unwrap().path().join("groups");
+        let inside = std::fs::read_dir(groups).into_iter().flatten();
+        let paths = inside.map(|entry| entry.unwrap().path());
+        let is_its = |path: &PathBuf| path.display().to_string().contains(&format!("/{name}@"));
+        found.extend(paths.filter(is_its));
+    }
+    found.sort();
+    found
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed().as_secs() < 60, "not yet: {what}");
+    }
+}
+
+/// Claim rp-105.
+#[test]
+fn a_group_has_a_log_of_its_own_until_it_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    let orders = created(&group, &["orders", "rust:counter", "--nodes", "1,2,3"]);
+    assert_eq!(orders, at(&group, "orders"));
+    assert_eq!(add(&orders, "5"), "5");
+    assert_eq!(group.add("1"), "1", "the first group's counter is another");
+    assert_eq!(
+        created(&group, &["orders", "rust:counter"]),
+        orders,
+        "asked twice"
+    );
+    let told = &listed(&group)[0];
+    assert_eq!(told["name"], "orders");
+    assert_eq!(told["nodes"], serde_json::json!([1, 2, 3]));
+    assert_eq!(told["objects"][0]["class"], "rust:counter");
+    // The leader of both may be the same node.
+    signal(pid(&group.leader()), "KILL");
+    assert_eq!(add(&orders, "5"), "10", "the others go on");
+    group.wait_for("runs again");
+    assert_eq!(group.stop(), Some(0));
+
+    let mut group = Group::start(&words);
+    let orders = at(&group, "orders");
+    assert_eq!(add(&orders, "1"), "11", "nothing is lost when all stop");
+    assert_eq!(directories(dir.path(), "orders").len(), 3);
+    let gone = dropped(&group, "orders");
+    assert!(gone.status.success(), "{}", text(&gone.stderr));
+    until("its directories are gone", || {
+        directories(dir.path(), "orders").is_empty()
+    });
+    let (code, says) = call(&orders, &["counter", "value"]).unwrap_err();
+    assert_eq!(code, Some(3), "{says}");
+    assert_eq!(dropped(&group, "orders").status.code(), Some(3));
+    let orders = created(&group, &["orders", "rust:counter"]);
+    assert_eq!(add(&orders, "2"), "2", "another group of that name");
+    assert_eq!(group.stop(), Some(0));
+}
+
+/// Claim rp-105.
+#[test]
+fn a_group_is_found_from_a_node_that_does_not_serve_it() {
+    let group = Group::start(&["--nodes", "5", "--persist", "memory"]);
+    let words = [
+        "small",
+        "rust:counter",
+        "--nodes",
+        "2,4,5",
+        "--persist",
+        "memory",
+    ];
+    created(&group, &words);
+    let first = group.ready["nodes"][0]["address"].as_str().unwrap();
+    let small = format!("quorate://small@{first}");
+    assert_eq!(add(&small, "4"), "4");
+    let output = run(&["status", "--endpoint", &small, "-o", "json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let nodes = status["nodes"].as_array().unwrap();
+    let ids: Vec<u64> = nodes
+        .iter()
+        .map(|node| node["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(ids, [2, 4, 5]);
+}
+
+/// Claim rp-105.
+#[test]
+fn a_node_that_lost_a_groups_directory_comes_back_to_the_group_as_another_incarnation() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    let orders = created(&group, &["orders", "rust:counter"]);
+    assert_eq!(add(&orders, "5"), "5");
+    assert_eq!(group.stop(), Some(0));
+    let lost = &directories(dir.path(), "orders")[1];
+    std::fs::remove_dir_all(lost).unwrap();
+    let mut group = Group::start(&words);
+    let orders = at(&group, "orders");
+    assert_eq!(add(&orders, "1"), "6");
+    until("it votes again through a view", || {
+        let output = run(&["status", "--endpoint", &orders, "-o", "json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let roles = status["nodes"][1]["roles"].to_string();
+        status["view"]["number"] == 2 && roles.contains("acceptor")
+    });
+    assert_eq!(group.stop(), Some(0));
+}
+
+#[test]
+fn what_no_group_can_be_is_refused_and_changes_nothing() {
+    let group = Group::start(&["--persist", "memory"]);
+    let refused = |words: &[&str], wanted: i32, says: &str| {
+        let output = create(&group, words);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(wanted), "{words:?}: {stderr}");
+        assert!(stderr.contains(says), "{words:?}: {stderr}");
+    };
+    refused(&["a/b", "rust:counter"], 2, "not the name of a group");
+    refused(&["orders", "counter"], 2, "not a class");
+    refused(&["orders", "rust:counter", "--args", "[1"], 2, "--args");
+    refused(
+        &["orders", "rust:counter", "--nodes", "1,9"],
+        3,
+        "node 9 is no member",
+    );
+    assert!(listed(&group).is_empty());
+    created(&group, &["orders", "rust:counter", "--persist", "memory"]);
+    refused(
+        &["orders", "rust:kv", "--persist", "memory"],
+        7,
+        "there is a group orders",
+    );
+    let inside = at(&group, "orders");
+    let words = [
+        "group",
+        "create",
+        "b",
+        "rust:counter",
+        "--endpoint",
+        &inside,
+    ];
+    let output = run(&words);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let unknown = call(&at(&group, "ordres"), &["counter", "value"]).unwrap_err();
+    assert_eq!(unknown.0, Some(3), "{}", unknown.1);
+    assert_eq!(listed(&group).len(), 1);
+    let words = ["broken", "rust:countr", "--timeout", "3"];
+    let output = create(&group, &words);
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    let says = text(&output.stderr);
+    assert!(says.contains("no built-in object"), "{says}");
+    assert!(dropped(&group, "broken").status.success());
+}

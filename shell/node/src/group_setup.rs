@@ -1,0 +1,140 @@
+//! What a group is set up with when it is created: the part of a configuration that all its nodes share.
+
+use crate::config::{
+    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig, SnapshotConfig,
+};
+use crate::{NodeConfig, NodeError};
+use quorate_types::{GroupChange, GroupEntry};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The configuration of a group that is created while its cluster runs, as the command that creates it carries it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSetup {
+    /// Whether acknowledged calls survive the loss of power on all nodes.
+    pub persist: PersistConfig,
+    /// ω of the first view.
+    pub window: u64,
+    /// Seconds after which a call that does not return has its host killed.
+    pub call_timeout: f64,
+    /// Bytes of address space that a host process may use.
+    pub host_memory: u64,
+    /// Packages beside the objects' own whose instances may be kept.
+    pub allow: Vec<String>,
+    /// Whether the host process is confined.
+    pub sandbox: SandboxConfig,
+    /// Which reads are checked.
+    pub check_reads: ReadChecksConfig,
+    /// When snapshots are taken.
+    pub snapshot: SnapshotConfig,
+    /// The objects. Where each node looks for their modules, the node adds.
+    pub objects: Vec<ObjectConfig>,
+}
+
+impl GroupSetup {
+    /// A group of these objects, otherwise like the one of `config`.
+    #[must_use]
+    pub fn like(config: &NodeConfig, objects: Vec<ObjectConfig>) -> GroupSetup {
+        GroupSetup {
+            persist: config.persist,
+            window: config.window,
+            call_timeout: config.call_timeout,
+            host_memory: config.host_memory,
+            allow: config.allow.clone(),
+            sandbox: config.sandbox,
+            check_reads: config.check_reads,
+            snapshot: config.snapshot,
+            objects,
+        }
+    }
+
+    /// The bytes that the command carries.
+    ///
+    /// # Errors
+    /// When they are more than a group may have.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        let bytes = serde_json::to_vec(self).expect("every field has a form in JSON");
+        match bytes.len() <= GroupChange::SETUP_BYTES_MAX {
+            true => Ok(bytes),
+            false => Err(format!(
+                "a group's objects and settings take {} bytes, at most {} are allowed",
+                bytes.len(),
+                GroupChange::SETUP_BYTES_MAX
+            )),
+        }
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When another version wrote them.
+    pub fn of_bytes(bytes: &[u8]) -> Result<GroupSetup, String> {
+        serde_json::from_slice(bytes).map_err(|error| format!("the setup: {error}"))
+    }
+
+    /// The configuration of one of the group's nodes, in `dir`, by that of the node of the first group.
+    ///
+    /// # Errors
+    /// When there can be no such node.
+    pub(crate) fn configure(
+        self,
+        first: &NodeConfig,
+        group: &GroupEntry,
+        dir: PathBuf,
+    ) -> Result<NodeConfig, NodeError> {
+        let paths = first.objects.iter().flat_map(|object| &object.path);
+        let mut objects = self.objects;
+        for object in &mut objects {
+            for path in paths.clone() {
+                if !object.path.contains(path) {
+                    object.path.push(path.clone());
+                }
+            }
+        }
+        let members = group.members.iter().map(|member| MemberConfig {
+            node: member.node.0,
+            incarnation: Hex(member.incarnation.0),
+            address: member.address.clone(),
+            admin: None,
+        });
+        let config = NodeConfig {
+            group: group.id().0,
+            name: Some(group.name.clone()),
+            dir,
+            admin: None,
+            persist: self.persist,
+            window: self.window,
+            call_timeout: self.call_timeout,
+            host_memory: self.host_memory,
+            allow: self.allow,
+            sandbox: self.sandbox,
+            check_reads: self.check_reads,
+            snapshot: self.snapshot,
+            objects,
+            members: members.collect(),
+            known: Vec::new(),
+            known_view: 0,
+            ..first.clone()
+        };
+        // What a file of it could not say is refused here.
+        NodeConfig::parse(&config.to_toml()).map_err(NodeError::Unreadable)
+    }
+}
+
+impl NodeConfig {
+    /// The configuration of a node of another group in `dir`. What is this machine's own, and not the group's, is as `first` has it.
+    pub(crate) fn beside(first: &NodeConfig, dir: &Path) -> Result<NodeConfig, NodeError> {
+        let own = NodeConfig::read(&dir.join("node.toml"))?;
+        Ok(NodeConfig {
+            dir: dir.to_owned(),
+            listen: first.listen,
+            python: first.python.clone(),
+            tls: first.tls.clone(),
+            insecure: first.insecure,
+            keeps_inside: first.keeps_inside,
+            limits: first.limits,
+            ..own
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! The other groups that a node serves: each has a directory inside the node's own, and a loop on a thread of its own.
+//!
+//! The first group decides which groups there are. Its node follows that: it begins the nodes of groups that name it, ends those
+//! of groups that were dropped, and passes them the connections of whoever asks for them.
+
+use crate::group_directory::{GroupDirectory, found_in};
+use crate::group_setup::GroupSetup;
+use crate::limits::{DESCRIPTORS_OF_A_GROUP, GROUP_BEGINS_AGAIN_MAX, GROUP_BEGINS_AGAIN_MIN};
+use crate::mailbox::{GroupState, Mailbox, Stop};
+use crate::node::Node;
+use crate::{LostDirectory, NodeConfig, NodeError, OtherCode, start};
+use quorate_transport::{OtherGroup, Passed, Places};
+use quorate_types::{GroupEntry, GroupId, Slot};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Which node of this process a loop runs.
+pub(crate) enum NodePlace {
+    /// That of the first group, which looks after the others.
+    First(Box<OtherGroups>),
+    /// That of another group.
+    Other(Arc<Mailbox>),
+}
+
+impl NodePlace {
+    pub(crate) fn mailbox(&self) -> Option<&Arc<Mailbox>> {
+        match self {
+            NodePlace::First(_) => None,
+            NodePlace::Other(mailbox) => Some(mailbox),
+        }
+    }
+
+    fn others(&mut self) -> Option<&mut OtherGroups> {
+        match self {
+            NodePlace::First(others) => Some(others),
+            NodePlace::Other(_) => None,
+        }
+    }
+
+    /// The process ends: so do the other groups' nodes.
+    pub(crate) fn stop_others(&mut self) {
+        if let Some(others) = self.others() {
+            others.tell_all(Stop::Process);
+        }
+    }
+
+    /// Whether the nodes of all other groups have ended.
+    pub(crate) fn is_alone(&self) -> bool {
+        match self {
+            NodePlace::First(others) => others.running.values().all(Running::has_ended),
+            NodePlace::Other(_) => true,
+        }
+    }
+}
+
+/// The nodes of the other groups in this process.
+pub(crate) struct OtherGroups {
+    config: NodeConfig,
+    code: OtherCode,
+    /// Connections that all groups may have together where there is one, and the account of those that they have.
+    process: (usize, Places),
+    /// What was decided when it was last looked at; `None` before the first look.
+    known: Option<Arc<Vec<GroupEntry>>>,
+    running: BTreeMap<GroupId, Running>,
+    /// Nodes of groups that were dropped, on their way.
+    ending: Vec<Running>,
+}
+
+struct Running {
+    created: Slot,
+    mailbox: Arc<Mailbox>,
+    /// Taken when it is waited for.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// A group beside the first one, as the status of a node shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// What clients call it.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+    /// The slot of the first group in which it was created.
+    pub created: u64,
+    /// The nodes that served it when it was created.
+    pub nodes: Vec<u16>,
+    /// What its objects are called, and their classes.
+    pub objects: Vec<(String, String)>,
+    /// How the asked node serves it: `running`, `starting`, `failed: ` and why, `left`; `None` if it never did.
+    pub state: Option<String>,
+}
+
+impl OtherGroups {
+    /// Begins the nodes of the groups that have a directory: they need nobody's word for that.
+    ///
+    /// # Errors
+    /// When the directories cannot be listed.
+    pub(crate) fn begin(
+        config: &NodeConfig,
+        code: OtherCode,
+        process: (usize, Places),
+    ) -> Result<OtherGroups, NodeError> {
+        let mut others = OtherGroups {
+            config: config.clone(),
+            code,
+            process,
+            known: None,
+            running: BTreeMap::new(),
+            ending: Vec::new(),
+        };
+        for directory in found_in(&config.dir)? {
+            let id = GroupId::named(&directory.name);
+            others.run(id, directory);
+        }
+        Ok(others)
+    }
+
+    fn run(&mut self, id: GroupId, directory: GroupDirectory) {
+        let mailbox = Arc::new(Mailbox::default());
+        let (first, code, name) = (self.config.clone(), self.code, directory.name.clone());
+        let places = self.process.1.clone();
+        let created = directory.created;
+        let thread = {
+            let mailbox = mailbox.clone();
+            let named = std::thread::Builder::new().name(format!("group-{name}"));
+            named.spawn(move || serve(&first, &directory, (code, places), &mailbox))
+        };
+        match thread {
+            Ok(thread) => {
+                let groups = (self.running.len() + 1) * DESCRIPTORS_OF_A_GROUP;
+                let (connections, places) = &self.process;
+                places.limit(connections.saturating_sub(groups));
+                let thread = Some(thread);
+                let running = Running {
+                    created,
+                    mailbox,
+                    thread,
+                };
+                if let Some(before) = self.running.insert(id, running) {
+                    before.mailbox.stop(Stop::Dropped);
+                    self.ending.push(before);
+                }
+            }
+            Err(error) => tracing::error!(group = name, %error, "no thread for a group"),
+        }
+    }
+
+    fn tell_all(&self, why: Stop) {
+        for running in self.running.values() {
+            running.mailbox.stop(why);
+        }
+    }
+
+    pub(crate) fn pass(&self, group: GroupId, passed: Passed) {
+        if let Some(running) = self.running.get(&group) {
+            running.mailbox.pass(passed);
+        }
+    }
+
+    /// The nodes of groups that the first one does not have any more end. `applied` is how far it is known.
+    fn end_dropped(&mut self, groups: &[GroupEntry], applied: Slot) {
+        self.ending.retain(|running| !running.has_ended());
+        let is_over = |(id, running): (&GroupId, &Running)| {
+            let is_there =
+                |group: &GroupEntry| (group.id(), group.created) == (*id, running.created);
+            // A directory that is newer than what is known here was made by somebody who knew more.
+            running.created <= applied && !groups.iter().any(is_there)
+        };
+        let over: Vec<GroupId> = self
+            .running
+            .iter()
+            .filter(|running| is_over(*running))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in over {
+            if let Some(running) = self.running.remove(&id) {
+                running.mailbox.stop(Stop::Dropped);
+                self.ending.push(running);
+            }
+        }
+    }
+
+    fn status(&self, group: &GroupEntry) -> GroupStatus {
+        let running = self.running.get(&group.id());
+        let state = running.map(|running| match running.mailbox.state() {
+            GroupState::Starting => "starting".to_owned(),
+            GroupState::Running => "running".to_owned(),
+            GroupState::Failed(reason) => format!("failed: {reason}"),
+            GroupState::Left => "left".to_owned(),
+        });
+        let setup = GroupSetup::of_bytes(&group.setup);
+        let objects = setup.map_or_else(|_| Vec::new(), |setup| setup.objects);
+        GroupStatus {
+            name: group.name.clone(),
+            id: group.id().0,
+            created: group.created.0,
+            nodes: group.members.iter().map(|member| member.node.0).collect(),
+            objects: objects.into_iter().map(|o| (o.name, o.class)).collect(),
+            state,
+        }
+    }
+}
+
+impl Drop for OtherGroups {
+    /// Their directories are locked until they have ended.
+    fn drop(&mut self) {
+        self.tell_all(Stop::Process);
+        let running = std::mem::take(&mut self.running).into_values();
+        for mut running in running.chain(self.ending.drain(..)) {
+            if let Some(Err(_)) = running.thread.take().map(JoinHandle::join) {
+                tracing::error!("the loop of a group panicked");
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Begins and ends the nodes of other groups as the first one has decided.
+    pub(crate) fn follow_groups(&mut self) {
+        let NodePlace::First(others) = &mut self.place else {
+            return;
+        };
+        let groups = self.replica.groups();
+        if (others.known.as_ref()).is_some_and(|known| Arc::ptr_eq(known, groups)) {
+            return;
+        }
+        others.known = Some(groups.clone());
+        others.end_dropped(groups, self.replica.status().applied);
+        let own = self.identity.node;
+        for group in groups.iter() {
+            let Some(member) = group.member(own) else {
+                continue;
+            };
+            let created = group.created;
+            let is_there = |running: &Running| running.created == created;
+            if !others.running.get(&group.id()).is_some_and(is_there) {
+                // Another life of this node may have voted in the group, and its directory would be lost with the votes.
+                let is_whole = self.identity.votes_as == Some(member.voted_as);
+                let directory = GroupDirectory::of(&others.config.dir, group, is_whole);
+                others.run(group.id(), directory);
+            }
+        }
+        let ways = groups.iter().map(|group| {
+            let way = match group.member(own) {
+                Some(_) => OtherGroup::Here,
+                None => {
+                    let members = group.members.iter();
+                    let reached = members.map(|member| (member.node, member.address.clone()));
+                    OtherGroup::Elsewhere(reached.collect())
+                }
+            };
+            (group.id(), way)
+        });
+        self.transport.set_other_groups(ways.collect());
+    }
+
+    /// Somebody asks for another group.
+    pub(crate) fn pass_on(&mut self, group: GroupId, passed: Passed) {
+        if let Some(others) = self.place.others() {
+            others.pass(group, passed);
+        }
+    }
+
+    pub(crate) fn group_statuses(&self) -> Vec<GroupStatus> {
+        let NodePlace::First(others) = &self.place else {
+            return Vec::new();
+        };
+        let groups = self.replica.groups().iter();
+        groups.map(|group| others.status(group)).collect()
+    }
+}
+
+/// Runs the node of another group until it has to end; begins it again where it fails.
+fn serve(
+    first: &NodeConfig,
+    directory: &GroupDirectory,
+    (code, places): (OtherCode, Places),
+    mailbox: &Arc<Mailbox>,
+) {
+    let group = &directory.name;
+    let _named = tracing::info_span!("group", name = group).entered();
+    let mut pause = GROUP_BEGINS_AGAIN_MIN;
+    while mailbox.stopped().is_none() {
+        mailbox.is_now(GroupState::Starting);
+        let ran = directory.make(first).and_then(|()| {
+            let config = NodeConfig::beside(first, &directory.path())?;
+            start::run_at(
+                &config,
+                (code, LostDirectory::Remade),
+                places.clone(),
+                || Ok(NodePlace::Other(mailbox.clone())),
+            )
+        });
+        match ran {
+            // Asked to stop, or no member any more.
+            Ok(()) | Err(NodeError::Removed { .. }) => {
+                mailbox.is_now(GroupState::Left);
+                break;
+            }
+            Err(NodeError::Sighted { .. }) => {}
+            Err(error) => {
+                tracing::error!(%error, again_in = ?pause, "the node of a group ended");
+                mailbox.is_now(GroupState::Failed(error.to_string()));
+                if mailbox.stops_within(pause) {
+                    break;
+                }
+                pause = (pause * 2).min(GROUP_BEGINS_AGAIN_MAX);
+            }
+        }
+    }
+    if mailbox.stopped() == Some(Stop::Dropped)
+        && let Err(error) = directory.remove()
+    {
+        tracing::warn!(%error, "the directory of a group that was dropped stays");
+    }
+}

@@ -1,0 +1,132 @@
+//! What the first group's node tells the node of another group, which runs on a thread of its own.
+
+use crate::limits::PASSED_WAITING;
+use crate::node::Node;
+use mio::Waker;
+use quorate_transport::Passed;
+use quorate_types::Time;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Shared by the two threads.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    letters: Mutex<Letters>,
+    /// Somebody waits for the word to stop.
+    stopped: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Letters {
+    passed: VecDeque<Passed>,
+    stop: Option<Stop>,
+    waker: Option<Arc<Waker>>,
+    state: GroupState,
+}
+
+/// Why a group's node has to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// The process does.
+    Process,
+    /// There is no such group any more.
+    Dropped,
+}
+
+/// How a group's node is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum GroupState {
+    /// It makes or reads its directory.
+    #[default]
+    Starting,
+    /// Its loop runs.
+    Running,
+    /// It ended, and begins again after a pause.
+    Failed(String),
+    /// It ended for good: it is no member of the group any more.
+    Left,
+}
+
+impl Mailbox {
+    fn open(&self) -> MutexGuard<'_, Letters> {
+        self.letters
+            .lock()
+            .expect("nobody panics with the mailbox in hand")
+    }
+
+    /// Hands over a connection. Of too many the newest are closed: who sent them comes again.
+    pub(crate) fn pass(&self, passed: Passed) {
+        let mut letters = self.open();
+        if letters.stop.is_none() && letters.passed.len() < PASSED_WAITING {
+            letters.passed.push_back(passed);
+            letters.wake();
+        }
+    }
+
+    /// Has the group's node end. A group that was dropped stays so.
+    pub(crate) fn stop(&self, why: Stop) {
+        let mut letters = self.open();
+        if letters.stop != Some(Stop::Dropped) {
+            letters.stop = Some(why);
+        }
+        letters.passed.clear();
+        letters.wake();
+        self.stopped.notify_all();
+    }
+
+    pub(crate) fn stopped(&self) -> Option<Stop> {
+        self.open().stop
+    }
+
+    pub(crate) fn state(&self) -> GroupState {
+        self.open().state.clone()
+    }
+
+    pub(crate) fn is_now(&self, state: GroupState) {
+        self.open().state = state;
+    }
+
+    /// Waits for the word to stop; says whether it came within `pause`.
+    pub(crate) fn stops_within(&self, pause: Duration) -> bool {
+        let waits = |letters: &mut Letters| letters.stop.is_none();
+        let waited = self.stopped.wait_timeout_while(self.open(), pause, waits);
+        let (letters, _) = waited.expect("nobody panics with the mailbox in hand");
+        letters.stop.is_some()
+    }
+
+    /// A loop reads it from here on, until the next one does.
+    pub(crate) fn read_by(&self, waker: Arc<Waker>) {
+        let mut letters = self.open();
+        letters.waker = Some(waker);
+        letters.state = GroupState::Running;
+    }
+}
+
+impl Letters {
+    fn wake(&self) {
+        // A loop that has ended reads nothing any more.
+        if let Some(Err(error)) = self.waker.as_ref().map(|waker| waker.wake()) {
+            tracing::warn!(%error, "cannot wake a group's loop");
+        }
+    }
+}
+
+impl Node {
+    /// Takes what the first group's node has for this one.
+    pub(crate) fn take_letters(&mut self, now: Time) {
+        let Some(mailbox) = self.place.mailbox() else {
+            return;
+        };
+        let (passed, stop) = {
+            let mut letters = mailbox.open();
+            (std::mem::take(&mut letters.passed), letters.stop)
+        };
+        for passed in passed {
+            self.transport.adopt(passed, now);
+        }
+        if stop.is_some() {
+            self.stop(now);
+        }
+    }
+}

@@ -26,6 +26,7 @@ mod leader;
 mod lone_node;
 mod methods;
 mod moment;
+mod newcomer;
 mod node;
 mod object;
 mod print;

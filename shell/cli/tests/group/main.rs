@@ -7,6 +7,7 @@ mod crowd;
 mod diverged;
 mod draining;
 mod forged;
+mod joining;
 mod lost_votes;
 mod members;
 mod recover;

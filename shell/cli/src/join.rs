@@ -7,6 +7,7 @@ use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
 use crate::newcomer::{FILE, Newcomer};
 use crate::node::random;
+use crate::own_node::OwnNode;
 use crate::print;
 use crate::seconds;
 use crate::status;
@@ -18,8 +19,7 @@ use quorate_types::{Duration as Span, GroupId, NodeId, Secret, ViewChange, ViewN
 use quorate_wire::{AdminReply, AdminRequest};
 use serde_json::json;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What a token begins with.
@@ -103,7 +103,7 @@ Exit codes:
   1  the system or a peer refused something
   2  wrong usage or certificates
   4  no majority of the group answers
-  5  the time ran out: the same command goes on where this one ended
+  5  the time ran out, or it was asked to stop before it had joined: the same command goes on where this one ended
   7  the token was used, its time is over or the group never gave it; the number is a member's; the directory is another's";
 
 /// What a node does in a group.
@@ -174,6 +174,7 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     if args.roles.contains(&JoinRole::Names) {
         eprintln!("quorate: this version has no name servers: the role names has no effect");
     }
+    let node = OwnNode::new(as_json)?;
     let until = Instant::now() + seconds::duration(args.timeout);
     let access = args.group.read()?;
     let mut newcomer = match Newcomer::earlier(args)? {
@@ -184,22 +185,23 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let number = become_member(args, &access, (&mut newcomer, secret), until)?;
     let config = newcomer.into_config();
     let own = config.own_member().expect("checked when it was read");
-    let mut child = start(&args.dir.join(FILE), args.insecure)?;
-    let voted = match caught_up(&access, own, number, &mut child, until) {
+    node.start(&args.dir.join(FILE), args.insecure)?;
+    let voted = match caught_up(&access, own, number, &node, until) {
         Ok(()) if args.roles.contains(&JoinRole::Acceptor) => {
             view_change::let_vote(&access, own.node, until)
         }
         other => other.map(|()| number),
     };
-    let told = voted.and_then(|view| tell(own, view, as_json));
+    let told = voted.and_then(|view| {
+        node.has_joined();
+        tell(own, view, as_json)
+    });
     if let Err(error) = told {
-        // Nobody asked it to stop but this: it may go on with the next try.
-        let _ = child.kill();
-        let _ = child.wait();
+        // Nobody asked it to stop but this.
+        node.kill();
         return Err(error);
     }
-    let ended = child.wait();
-    match ended.map(|status| status.code()) {
+    match node.wait().map(|status| status.code()) {
         Ok(Some(0)) => Ok(()),
         Ok(Some(ended)) => Err(CliError::with_code(
             u8::try_from(ended).unwrap_or(code::FAILED),
@@ -304,28 +306,12 @@ fn is_changed(access: &GroupAccess, number: u64) -> Result<bool, CliError> {
     Ok(view.number != number)
 }
 
-fn start(config: &Path, insecure: bool) -> Result<Child, CliError> {
-    let mut command = Command::new(std::env::current_exe().map_err(cannot_start)?);
-    command.args(["node", "run", "--config"]).arg(config);
-    command
-        .arg("--supervised-by")
-        .arg(std::process::id().to_string());
-    if insecure {
-        command.arg("--insecure");
-    }
-    command.stdin(Stdio::null()).spawn().map_err(cannot_start)
-}
-
-fn cannot_start(error: std::io::Error) -> CliError {
-    CliError::failed(format!("the node cannot be started: {error}"))
-}
-
 /// Waits until the node serves in a view that names it.
 fn caught_up(
     access: &GroupAccess,
     own: &MemberConfig,
     number: u64,
-    child: &mut Child,
+    process: &OwnNode,
     until: Instant,
 ) -> Result<(), CliError> {
     loop {
@@ -338,7 +324,7 @@ fn caught_up(
                 return Ok(());
             }
         }
-        if let Ok(Some(_)) = child.try_wait() {
+        if process.has_ended() {
             return Err(CliError::failed(
                 "the node ended before it had joined: it has said why",
             ));

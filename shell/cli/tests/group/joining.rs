@@ -1,21 +1,24 @@
 //! What happens to `quorate node join` before the node is a member.
 
 use crate::members::{Joined, add, invited, members};
-use crate::{Group, run, text};
+use crate::{Group, QUORATE, run, signal, text};
 use quorate_node::NodeConfig;
 use quorate_storage::Identity;
 use quorate_types::{ClusterId, Incarnation, NodeId};
-use std::net::TcpListener;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
-/// What a try to join leaves that wanted to be the member of `joined`, and ended before the group was asked.
-fn earlier_try(joined: &Path, dir: &Path) {
+/// What a try to join as `node` leaves that ended before the group was asked; the rest of it is as in the directory `joined`.
+fn earlier_try(joined: &Path, dir: &Path, node: u16) {
     let mut config = NodeConfig::read(&joined.join("node.toml")).unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     (config.dir, config.listen) = (dir.to_owned(), free.local_addr().unwrap());
     let mut known = config.known.iter_mut();
     let own = known.find(|member| member.node == config.node).unwrap();
     (own.incarnation.0, own.address) = (own.incarnation.0 ^ 1 << 60, config.listen.to_string());
+    (own.node, config.node) = (node, node);
     let identity = Identity::init(
         dir,
         ClusterId(config.cluster.0),
@@ -38,7 +41,7 @@ fn a_number_that_was_taken_between_choice_and_decision_is_changed_for_another() 
     let faster = Joined::start(endpoint, &token, &second, &[]);
     assert_eq!(faster.told["node"], 2);
     let slower = place.path().join("3");
-    earlier_try(&second, &slower);
+    earlier_try(&second, &slower, 2);
 
     let token = invited(endpoint, &[]);
     let words = ["--endpoint", endpoint, "--token", &token, "--dir"];
@@ -53,6 +56,97 @@ fn a_number_that_was_taken_between_choice_and_decision_is_changed_for_another() 
     assert_eq!(slower.told["node"], 3);
     assert_eq!(members(endpoint).len(), 3);
     assert_eq!(add(&slower.address(), "1"), "6");
+}
+
+/// Asks the command of a node to end; its exit code, and what it said last.
+fn ended(mut child: Child) -> (Option<i32>, String) {
+    signal(child.id(), "TERM");
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
+fn starts(words: &[&str]) -> Child {
+    let mut command = Command::new(QUORATE);
+    command.args(words).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+// Longer than a screen: the same signal at each stage of a join.
+#[test]
+fn a_join_that_is_asked_to_end_says_how_far_it_is_and_goes_on_from_there() {
+    let place = tempfile::tempdir().unwrap();
+    let group = Group::start(&["--nodes", "1"]);
+    assert_eq!(group.add("5"), "5");
+    let endpoint = group.endpoint().trim_end_matches("/counter");
+    let [second, third, fourth] = ["2", "3", "4"].map(|name| place.path().join(name));
+    let stop = |mut joined: Joined| {
+        signal(joined.child.id(), "TERM");
+        joined.child.wait().unwrap().code()
+    };
+    let tokens = [0, 1, 2].map(|_| invited(endpoint, &[]));
+    let kept = Joined::start(endpoint, &tokens[0], &second, &[]);
+    let listener = Joined::start(endpoint, &tokens[1], &third, &["--roles", "replica"]);
+    let address = listener.told["address"].as_str().unwrap().to_owned();
+    assert_eq!(stop(listener), Some(0), "it had joined");
+    assert_eq!(stop(kept), Some(0), "and this one votes");
+
+    // One of two that vote is left: nobody joins, and nobody begins to vote.
+    let words = |token, dir| {
+        let dir: &Path = dir;
+        let dir = dir.to_str().unwrap();
+        [
+            "node",
+            "join",
+            "--endpoint",
+            endpoint,
+            "--token",
+            token,
+            "--dir",
+            dir,
+        ]
+    };
+    let mut runs = starts(&words(&tokens[1], &third));
+    let up = || TcpStream::connect(&address).is_ok();
+    while !up() {
+        assert!(runs.try_wait().unwrap().is_none(), "it starts its node");
+    }
+    let (code, said) = ended(runs);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(
+        said.ends_with("the same command goes on where this one ended\n"),
+        "{said}"
+    );
+    assert!(!up(), "its node has ended before");
+
+    earlier_try(&second, &fourth, 4);
+    let mut asks = starts(&words(&tokens[2], &fourth));
+    let lock = || std::fs::read_to_string(fourth.join("lock")).unwrap_or_default();
+    while lock().trim() != asks.id().to_string() {
+        assert!(
+            asks.try_wait().unwrap().is_none(),
+            "it waits for a majority"
+        );
+    }
+    let (code, said) = ended(asks);
+    assert_eq!(code, Some(5), "{said}");
+    assert_eq!(
+        said,
+        "quorate: ended before the node had joined: the same command goes on where this one ended\n"
+    );
+
+    let _second = Joined::start(
+        endpoint,
+        "quorate-join-00000000000000000000000000000000",
+        &second,
+        &[],
+    );
+    for (token, dir, node) in [(&tokens[1], &third, 3), (&tokens[2], &fourth, 4)] {
+        let joined = Joined::start(endpoint, token, dir, &[]);
+        assert_eq!(joined.told["node"], node);
+        assert_eq!(stop(joined), Some(0));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
-use crate::newcomer::{FILE, Newcomer};
+use crate::newcomer::{FILE, Newcomer, NodeNumbers};
 use crate::node::random;
 use crate::own_node::OwnNode;
 use crate::print;
@@ -67,7 +67,7 @@ pub(crate) struct JoinArgs {
         default_value = "replica,acceptor"
     )]
     roles: Vec<JoinRole>,
-    /// The node's number, below 64. Default: one that no member has.
+    /// The node's number, below 64. Default: one that no member has, and with TLS, that the certificate names.
     #[arg(long, value_parser = clap::value_parser!(u16).range(0..64))]
     pub(crate) node: Option<u16>,
     /// Where the node listens; port 0: one that is free.
@@ -96,7 +96,8 @@ pub(crate) struct JoinArgs {
 }
 
 const EXIT_CODES: &str = "\
-The files of --tls-ca, --tls-cert and --tls-key are those of the node itself; the certificate must name it, see --node.
+The files of --tls-ca, --tls-cert and --tls-key are those of the node itself: `quorate certs --dir DIR --node N` makes them. They are
+checked before the group is asked for anything.
 
 Exit codes:
   0  asked to stop, after it had joined
@@ -104,6 +105,7 @@ Exit codes:
   2  wrong usage or certificates
   4  no majority of the group answers
   5  the time ran out, or it was asked to stop before it had joined: the same command goes on where this one ended
+  6  the group does not accept the certificate, or is of another version
   7  the token was used, its time is over or the group never gave it; the number is a member's; the directory is another's";
 
 /// What a node does in a group.
@@ -179,7 +181,10 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let access = args.group.read()?;
     let mut newcomer = match Newcomer::earlier(args)? {
         Some(newcomer) => newcomer,
-        None => Newcomer::make(args, &ask_configuration(&access, secret)?)?,
+        None => {
+            let numbers = NodeNumbers::of(args)?;
+            Newcomer::make(args, numbers, &ask_configuration(&access, secret)?)?
+        }
     };
     check_cluster(&access, &newcomer)?;
     let number = become_member(args, &access, (&mut newcomer, secret), until)?;
@@ -274,7 +279,7 @@ fn become_member(
             newcomer.check_wish(args)?;
             return Ok(view.number);
         }
-        if newcomer.needs_number(args, &view) {
+        if newcomer.needs_number(&view) {
             let group = ask_configuration(access, secret)?;
             newcomer.take_number(args, (&group, &view))?;
         }

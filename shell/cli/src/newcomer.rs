@@ -9,7 +9,7 @@ use crate::join::JoinArgs;
 use crate::node::{hex, random};
 use crate::up::write_config;
 use quorate_node::{
-    GroupConfiguration, MemberConfig, NodeConfig, NodeError, TlsConfig, ViewStatus,
+    GroupConfiguration, MemberConfig, NodeConfig, NodeError, TlsConfig, ViewStatus, certified_nodes,
 };
 use quorate_storage::{DataDirectory, Identity, StorageError};
 use quorate_types::{ClusterId, Incarnation, Member, NodeId, NodeSet};
@@ -22,9 +22,60 @@ pub(crate) const FILE: &str = "node.toml";
 /// What lies in the directory before the identity does.
 const BESIDE: [&str; 2] = [FILE, "node.toml.tmp"];
 
+/// The numbers that a node may take, whoever has them.
+pub(crate) struct NodeNumbers {
+    wanted: Option<u16>,
+    /// Those that its certificate names, if there is one.
+    certified: Option<NodeSet>,
+}
+
+impl NodeNumbers {
+    /// As the options say. Certificates that others would refuse are refused here.
+    pub(crate) fn of(args: &JoinArgs) -> Result<NodeNumbers, CliError> {
+        NodeNumbers::with(args.node, tls_of(args)?.as_ref())
+    }
+
+    fn with(wanted: Option<u16>, tls: Option<&TlsConfig>) -> Result<NodeNumbers, CliError> {
+        let help = "quorate certs --dir DIR --node N makes those of one node, where the key of the authority is";
+        let certified = tls.map(certified_nodes).transpose();
+        let certified = certified.map_err(|error| CliError::node(&error).advise(help))?;
+        if let (Some(tls), Some(certified), Some(node)) = (tls, certified, wanted)
+            && !certified.contains(NodeId(node))
+        {
+            let text = format!(
+                "{} is the certificate of node {}, and --node {node} needs its own",
+                tls.cert.display(),
+                listed(certified)
+            );
+            return Err(CliError::usage(text).advise(help));
+        }
+        Ok(NodeNumbers { wanted, certified })
+    }
+
+    fn allow(&self, node: u16) -> bool {
+        self.wanted.is_none_or(|wanted| wanted == node)
+            && (self.certified).is_none_or(|certified| certified.contains(NodeId(node)))
+    }
+}
+
+fn listed(nodes: NodeSet) -> String {
+    let nodes: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+    nodes.join(" or ")
+}
+
+/// The node's own certificates, wherever a later start finds itself.
+fn tls_of(args: &JoinArgs) -> Result<Option<TlsConfig>, CliError> {
+    let Some(files) = args.group.tls_files()? else {
+        return Ok(None);
+    };
+    let [ca, cert, key] = files.map(|file| std::path::absolute(&file).unwrap_or(file));
+    Ok(Some(TlsConfig { ca, cert, key }))
+}
+
 /// A node that is to join, or has joined and goes on.
 pub(crate) struct Newcomer {
     config: NodeConfig,
+    numbers: NodeNumbers,
     /// Its directory, locked, unless a node has run in it: then it stays who it is.
     unborn: Option<DataDirectory>,
 }
@@ -45,7 +96,12 @@ impl Newcomer {
         };
         let checked = config.check_member();
         checked.map_err(|error| CliError::node(&error))?;
-        let newcomer = Newcomer { config, unborn };
+        let numbers = NodeNumbers::with(args.node, config.tls.as_ref())?;
+        let newcomer = Newcomer {
+            config,
+            numbers,
+            unborn,
+        };
         if newcomer.unborn.is_some() {
             // The try may have ended between the two.
             newcomer.identify()?;
@@ -54,7 +110,11 @@ impl Newcomer {
     }
 
     /// A new node for the group that told this of itself.
-    pub(crate) fn make(args: &JoinArgs, group: &GroupConfiguration) -> Result<Newcomer, CliError> {
+    pub(crate) fn make(
+        args: &JoinArgs,
+        numbers: NodeNumbers,
+        group: &GroupConfiguration,
+    ) -> Result<Newcomer, CliError> {
         let template = group.template().map_err(|error| CliError::node(&error))?;
         let file = args.dir.join(FILE);
         if let Ok(before) = NodeConfig::read(&file)
@@ -72,13 +132,12 @@ impl Newcomer {
             )));
         }
         let listen = free_address(args.listen)?;
-        let tls = args.group.tls_files()?;
         let mut config = NodeConfig {
             listen,
             admin: args.admin,
             insecure: args.insecure,
             python: args.python.clone(),
-            tls: tls.map(|[ca, cert, key]| TlsConfig { ca, cert, key }),
+            tls: tls_of(args)?,
             ..template
         };
         if !args.path.is_empty() {
@@ -87,7 +146,7 @@ impl Newcomer {
             }
         }
         let own = MemberConfig {
-            node: free_number(args, group, (&config, &BTreeSet::new()))?,
+            node: free_number(&numbers, group, (&config, &BTreeSet::new()))?,
             incarnation: hex(random()?),
             address: args.address.clone().unwrap_or_else(|| listen.to_string()),
             admin: args.admin.map(|admin| admin.to_string()),
@@ -106,6 +165,7 @@ impl Newcomer {
         let unborn = Identity::open_unborn(&config.dir).map_err(refused)?;
         Ok(Newcomer {
             config,
+            numbers,
             unborn: Some(unborn),
         })
     }
@@ -141,16 +201,16 @@ impl Newcomer {
     }
 
     /// Whether it needs another number before it can join: the view names somebody else with its own, or another one is wanted.
-    pub(crate) fn needs_number(&self, args: &JoinArgs, view: &ViewStatus) -> bool {
+    pub(crate) fn needs_number(&self, view: &ViewStatus) -> bool {
         let own = self.config.node;
         let is_taken = view.members.iter().any(|member| member.node == own);
-        is_taken || !may_be(args, own)
+        is_taken || !self.numbers.allow(own)
     }
 
     /// Refuses another number than the directory's, which is a member's.
     pub(crate) fn check_wish(&self, args: &JoinArgs) -> Result<(), CliError> {
         let own = self.config.node;
-        if may_be(args, own) {
+        if self.numbers.allow(own) {
             return Ok(());
         }
         let text = format!(
@@ -177,7 +237,7 @@ impl Newcomer {
         }
         let taken = view.members.iter().map(|member| member.node).collect();
         let own = MemberConfig {
-            node: free_number(args, group, (&self.config, &taken))?,
+            node: free_number(&self.numbers, group, (&self.config, &taken))?,
             incarnation: hex(random()?),
             ..before
         };
@@ -218,21 +278,16 @@ fn identity_of(config: &NodeConfig) -> Identity {
     )
 }
 
-/// Whether a node may have this number, whoever else has it.
-fn may_be(args: &JoinArgs, node: u16) -> bool {
-    args.node.is_none_or(|wanted| wanted == node)
-}
-
-/// A number that nobody has: the one of `--node`, else above all that are or were known, as long as there are some.
+/// A number that nobody has: the one that is wanted, else above all that are or were known, as long as there are some.
 fn free_number(
-    args: &JoinArgs,
+    numbers: &NodeNumbers,
     group: &GroupConfiguration,
     (config, taken): (&NodeConfig, &BTreeSet<u16>),
 ) -> Result<u16, CliError> {
     let mut taken = taken.clone();
     taken.extend(group.members.iter().map(|member| member.node));
     let is_free = |node: &u16| !taken.contains(node);
-    if let Some(wanted) = args.node {
+    if let Some(wanted) = numbers.wanted {
         let text = format!("node {wanted} is a member of the group");
         let taken = || CliError::conflict(text).advise("name another --node, or none");
         return Some(wanted).filter(is_free).ok_or_else(taken);
@@ -240,11 +295,17 @@ fn free_number(
     let founders = config.members.iter().map(|member| member.node);
     let newest = taken.iter().copied().chain(founders).max().unwrap_or(0);
     let mut free = (newest + 1..NodeSet::CAPACITY).chain(1..=newest);
-    free.find(is_free).ok_or_else(|| {
-        CliError::conflict(format!(
+    let found = free.find(|node| is_free(node) && numbers.allow(*node));
+    found.ok_or_else(|| match numbers.certified {
+        Some(nodes) => CliError::conflict(format!(
+            "the certificate is that of node {}, which is a member of the group",
+            listed(nodes)
+        ))
+        .advise("bring that of another node: quorate certs --dir DIR --node N makes it"),
+        None => CliError::conflict(format!(
             "the group has {} members, the most it can have",
             NodeSet::CAPACITY
-        ))
+        )),
     })
 }
 

@@ -1,12 +1,14 @@
 //! What happens to `quorate node join` before the node is a member.
 
-use crate::members::{Joined, add, invited, members};
+use crate::members::{Joined, add, invited, json_of, members};
 use crate::{Group, QUORATE, run, signal, text};
 use quorate_node::NodeConfig;
 use quorate_storage::Identity;
 use quorate_types::{ClusterId, Incarnation, NodeId};
+use std::fs::Permissions;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -169,4 +171,100 @@ fn nodes_that_join_at_once_take_a_number_each() {
     assert_eq!(numbers, [2, 3, 4]);
     let both = |node| (node, "replica acceptor".to_owned());
     assert_eq!(members(endpoint), [1, 2, 3, 4].map(both));
+}
+
+// Longer than a screen: one group, and each certificate that it would refuse.
+#[test]
+fn certificates_that_others_would_refuse_are_found_before_the_group_is_asked() {
+    let place = tempfile::tempdir().unwrap();
+    let home = place.path().join("g");
+    let group = Group::start(&["--tls", "--nodes", "1", "--dir", home.to_str().unwrap()]);
+    let endpoint = group.endpoint().trim_end_matches("/counter");
+    let [own, foreign] = [home.join("certs"), place.path().join("foreign")];
+    let add = |words: &[&str]| run(&[&["certs", "--dir", own.to_str().unwrap()], words].concat());
+    let made = add(&["--node", "2", "--node", "5"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let again = add(&["--node", "4", "--node", "5"]);
+    assert_eq!(again.status.code(), Some(7), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("node-5.pem exists and is not overwritten"));
+    assert!(!own.join("node-4.pem").exists());
+    let made = run(&["certs", "--dir", foreign.to_str().unwrap()]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    std::fs::remove_file(foreign.join("ca.key")).unwrap();
+    let keyless = run(&["certs", "--dir", foreign.to_str().unwrap(), "--node", "9"]);
+    assert_eq!(keyless.status.code(), Some(3), "{}", text(&keyless.stderr));
+    assert!(!foreign.join("node-9.pem").exists());
+
+    let open = place.path().join("open.key");
+    std::fs::copy(own.join("node-2.key"), &open).unwrap();
+    std::fs::set_permissions(&open, Permissions::from_mode(0o644)).unwrap();
+    let tls = |ca: &Path, cert: &Path, key: &Path| -> Vec<String> {
+        let files = [("--tls-ca", ca), ("--tls-cert", cert), ("--tls-key", key)];
+        let words = files.map(|(option, file)| [option.to_owned(), file.display().to_string()]);
+        words.concat()
+    };
+    let of = |dir: &Path, name: &str| {
+        let [cert, key] = ["pem", "key"].map(|ending| dir.join(format!("{name}.{ending}")));
+        tls(&dir.join("ca.pem"), &cert, &key)
+    };
+    let [ca, two] = ["ca.pem", "node-2.pem"].map(|name| own.join(name));
+    let client = of(&own, "client");
+    let client: Vec<&str> = client.iter().map(String::as_str).collect();
+    let view = || json_of(&[&["view", "show", "--endpoint", endpoint], &client[..]].concat());
+    let (before, token) = (view(), invited(endpoint, &client));
+    let dir = place.path().join("n");
+    let refused: [(Vec<String>, &[&str], i32, &str); 7] = [
+        (of(&own, "client"), &[], 2, "names no node"),
+        (
+            of(&own, "node-2"),
+            &["--node", "3"],
+            2,
+            "of node 2, and --node 3 needs its own",
+        ),
+        (of(&own, "node-1"), &[], 7, "of node 1, which is a member"),
+        (
+            tls(&ca, &two, &own.join("node-5.key")),
+            &[],
+            2,
+            "not the key of",
+        ),
+        (tls(&ca, &two, &open), &[], 2, "chmod 600"),
+        (
+            tls(
+                &ca,
+                &foreign.join("node-2.pem"),
+                &foreign.join("node-2.key"),
+            ),
+            &[],
+            2,
+            "has not signed it",
+        ),
+        (
+            of(&foreign, "node-2"),
+            &[],
+            6,
+            "not signed by the authority given",
+        ),
+    ];
+    for (files, words, code, why) in refused {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        let to = [
+            "--endpoint",
+            endpoint,
+            "--token",
+            &token,
+            "--dir",
+            dir.to_str().unwrap(),
+        ];
+        let output = run(&[&["node", "join"], &to[..], &files, words].concat());
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{files:?}: {told}");
+        assert!(told.contains(why), "{files:?}: {told}");
+        assert!(!dir.exists(), "{files:?}: {told}");
+    }
+    assert_eq!(view(), before);
+    let files = of(&own, "node-5");
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let joined = Joined::start(endpoint, &token, &dir, &files);
+    assert_eq!(joined.told["node"], 5, "its certificate says so");
 }

@@ -14,7 +14,7 @@ use crate::status;
 use crate::view_change;
 use clap::{Args, ValueEnum};
 use quorate_client::{AdminConnection, Answer, Operation};
-use quorate_node::{GroupConfiguration, MemberConfig};
+use quorate_node::{GroupConfiguration, MemberConfig, NodeConfig};
 use quorate_types::{Duration as Span, GroupId, NodeId, Secret, ViewChange, ViewNumber};
 use quorate_wire::{AdminReply, AdminRequest};
 use serde_json::json;
@@ -187,6 +187,12 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
         }
     };
     check_cluster(&access, &newcomer)?;
+    // A token that was used tells nothing: then the node reaches those that it knows.
+    if newcomer.has_run()
+        && let Ok(told) = ask_configuration(&access, secret)
+    {
+        newcomer.meet(&told)?;
+    }
     let number = become_member(args, &access, (&mut newcomer, secret), until)?;
     let config = newcomer.into_config();
     let own = config.own_member().expect("checked when it was read");
@@ -227,6 +233,14 @@ fn tell(own: &MemberConfig, view: u64, as_json: bool) -> Result<(), CliError> {
             "node {node} has joined in view {view} and serves {address}"
         )),
     }
+}
+
+/// Lets a member that is down know who the members are, whatever it knew when it went down.
+pub(crate) fn meet(endpoint: &str, token: &str, config: &NodeConfig) -> Result<(), CliError> {
+    let access = GroupAccess::of_member(endpoint, config)?;
+    let told = ask_configuration(&access, secret_of(token)?)?;
+    let noted = config.note_members(&told);
+    noted.map(drop).map_err(|error| CliError::node(&error))
 }
 
 /// Asks the group who it is, as only an invited node is told.

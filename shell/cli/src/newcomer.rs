@@ -180,6 +180,17 @@ impl Newcomer {
         }
     }
 
+    /// Whether a node has run in the directory: it is that of a member, or of one that was.
+    pub(crate) fn has_run(&self) -> bool {
+        self.unborn.is_none()
+    }
+
+    /// Learns who the members are, and that it is none any more.
+    pub(crate) fn meet(&self, told: &GroupConfiguration) -> Result<(), CliError> {
+        let noted = self.config.note_members(told);
+        noted.map(drop).map_err(|error| CliError::node(&error))
+    }
+
     /// The cluster that it was made for.
     pub(crate) fn cluster(&self) -> ClusterId {
         self.config.cluster_id()

@@ -61,7 +61,7 @@ fn a_number_that_was_taken_between_choice_and_decision_is_changed_for_another() 
 }
 
 /// Asks the command of a node to end; its exit code, and what it said last.
-fn ended(mut child: Child) -> (Option<i32>, String) {
+pub(crate) fn ended(mut child: Child) -> (Option<i32>, String) {
     signal(child.id(), "TERM");
     let mut said = String::new();
     let mut stderr = child.stderr.take().unwrap();

@@ -9,6 +9,7 @@ mod draining;
 mod forged;
 mod joining;
 mod lost_votes;
+mod meeting;
 mod members;
 mod recover;
 mod restore;

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{Client, DriverOptions, Endpoint, TlsClient};
+use quorate_node::NodeConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,16 @@ impl GroupAccess {
         Ok(GroupAccess {
             endpoint: endpoint.parse().map_err(CliError::endpoint)?,
             tls: Some(tls),
+        })
+    }
+
+    /// A group that a node asks which is a member, with its own certificates.
+    pub(crate) fn of_member(endpoint: &str, config: &NodeConfig) -> Result<GroupAccess, CliError> {
+        let tls = config.tls.as_ref();
+        let tls = tls.map(|files| TlsClient::from_files(&files.ca, &files.cert, &files.key));
+        Ok(GroupAccess {
+            endpoint: endpoint.parse().map_err(CliError::endpoint)?,
+            tls: tls.transpose().map_err(CliError::connect)?.map(Arc::new),
         })
     }
 

@@ -3,29 +3,23 @@
 //! Who joins knows one address and a token, which opens the group once. It gets the group's configuration and members for it, becomes
 //! a member that executes, catches up, and only then votes: so the group never waits for a node that lacks what was decided.
 
-use crate::directory;
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
-use crate::node::{hex, random};
+use crate::newcomer::{FILE, Newcomer, NodeNumbers};
+use crate::node::random;
+use crate::own_node::OwnNode;
 use crate::print;
 use crate::seconds;
 use crate::status;
-use crate::up::write_config;
 use crate::view_change;
 use clap::{Args, ValueEnum};
 use quorate_client::{AdminConnection, Answer, Operation};
-use quorate_node::{
-    GroupConfiguration, MemberConfig, NodeConfig, NodeError, TlsConfig, ViewStatus,
-};
-use quorate_storage::Identity;
-use quorate_types::{
-    Duration as Span, GroupId, Incarnation, Member, NodeId, NodeSet, Secret, ViewChange, ViewNumber,
-};
+use quorate_node::{GroupConfiguration, MemberConfig, NodeConfig};
+use quorate_types::{Duration as Span, GroupId, NodeId, Secret, ViewChange, ViewNumber};
 use quorate_wire::{AdminReply, AdminRequest};
 use serde_json::json;
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What a token begins with.
@@ -64,7 +58,7 @@ pub(crate) struct JoinArgs {
     token: String,
     /// The node's directory; it must be empty or not exist, or be that of an earlier try.
     #[arg(long)]
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// What the node does in the group.
     #[arg(
         long,
@@ -73,43 +67,45 @@ pub(crate) struct JoinArgs {
         default_value = "replica,acceptor"
     )]
     roles: Vec<JoinRole>,
-    /// The node's number, below 64. Default: one that no member has.
+    /// The node's number, below 64. Default: one that no member has, and with TLS, that the certificate names.
     #[arg(long, value_parser = clap::value_parser!(u16).range(0..64))]
-    node: Option<u16>,
+    pub(crate) node: Option<u16>,
     /// Where the node listens; port 0: one that is free.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Where the others and clients reach it. Default: where it listens.
     #[arg(long, value_name = "HOST:PORT")]
-    address: Option<String>,
+    pub(crate) address: Option<String>,
     /// Where its admin port listens. Default: none.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    admin: Option<SocketAddr>,
+    pub(crate) admin: Option<SocketAddr>,
     /// Directories in which Python looks for the objects' modules. Default: those of the other nodes.
     #[arg(long, value_name = "DIR")]
-    path: Vec<PathBuf>,
+    pub(crate) path: Vec<PathBuf>,
     /// The Python interpreter of the host process.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
-    python: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
     /// Listen beyond loopback without TLS: anyone on the network can then read and forge messages.
     #[arg(long)]
-    insecure: bool,
+    pub(crate) insecure: bool,
     /// Seconds until it must have joined.
     #[arg(long, default_value_t = 120.0, value_parser = seconds::span)]
     timeout: f64,
     #[command(flatten)]
-    group: GroupArgs,
+    pub(crate) group: GroupArgs,
 }
 
 const EXIT_CODES: &str = "\
-The files of --tls-ca, --tls-cert and --tls-key are those of the node itself; the certificate must name it, see --node.
+The files of --tls-ca, --tls-cert and --tls-key are those of the node itself: `quorate certs --dir DIR --node N` makes them. They are
+checked before the group is asked for anything.
 
 Exit codes:
   0  asked to stop, after it had joined
   1  the system or a peer refused something
   2  wrong usage or certificates
   4  no majority of the group answers
-  5  the time ran out: the same command goes on where this one ended
+  5  the time ran out, or it was asked to stop before it had joined: the same command goes on where this one ended
+  6  the group does not accept the certificate, or is of another version
   7  the token was used, its time is over or the group never gave it; the number is a member's; the directory is another's";
 
 /// What a node does in a group.
@@ -180,32 +176,43 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     if args.roles.contains(&JoinRole::Names) {
         eprintln!("quorate: this version has no name servers: the role names has no effect");
     }
+    let node = OwnNode::new(as_json)?;
     let until = Instant::now() + seconds::duration(args.timeout);
     let access = args.group.read()?;
-    let config = match args.dir.join(FILE).exists() {
-        true => NodeConfig::read(&args.dir.join(FILE))
-            .and_then(|config| config.check_member().map(|()| config))
-            .map_err(|error| CliError::node(&error))?,
-        false => make(args, &access, secret)?,
+    let mut newcomer = match Newcomer::earlier(args)? {
+        Some(newcomer) => newcomer,
+        None => {
+            let numbers = NodeNumbers::of(args)?;
+            Newcomer::make(args, numbers, &ask_configuration(&access, secret)?)?
+        }
     };
+    check_cluster(&access, &newcomer)?;
+    // A token that was used tells nothing: then the node reaches those that it knows.
+    if newcomer.has_run()
+        && let Ok(told) = ask_configuration(&access, secret)
+    {
+        newcomer.meet(&told)?;
+    }
+    let number = become_member(args, &access, (&mut newcomer, secret), until)?;
+    let config = newcomer.into_config();
     let own = config.own_member().expect("checked when it was read");
-    let number = become_member(&access, own, secret, until)?;
-    let mut child = start(&args.dir.join(FILE), args.insecure)?;
-    let voted = match caught_up(&access, own, number, &mut child, until) {
+    node.start(&args.dir.join(FILE), args.insecure)?;
+    let voted = match caught_up(&access, own, number, &node, until) {
         Ok(()) if args.roles.contains(&JoinRole::Acceptor) => {
             view_change::let_vote(&access, own.node, until)
         }
         other => other.map(|()| number),
     };
-    let told = voted.and_then(|view| tell(own, view, as_json));
+    let told = voted.and_then(|view| {
+        node.has_joined();
+        tell(own, view, as_json)
+    });
     if let Err(error) = told {
-        // Nobody asked it to stop but this: it may go on with the next try.
-        let _ = child.kill();
-        let _ = child.wait();
+        // Nobody asked it to stop but this.
+        node.kill();
         return Err(error);
     }
-    let ended = child.wait();
-    match ended.map(|status| status.code()) {
+    match node.wait().map(|status| status.code()) {
         Ok(Some(0)) => Ok(()),
         Ok(Some(ended)) => Err(CliError::with_code(
             u8::try_from(ended).unwrap_or(code::FAILED),
@@ -218,9 +225,6 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     }
 }
 
-/// The node's configuration, in its directory.
-const FILE: &str = "node.toml";
-
 fn tell(own: &MemberConfig, view: u64, as_json: bool) -> Result<(), CliError> {
     let MemberConfig { node, address, .. } = own;
     match as_json {
@@ -231,80 +235,15 @@ fn tell(own: &MemberConfig, view: u64, as_json: bool) -> Result<(), CliError> {
     }
 }
 
-/// Asks the group for its configuration, and makes the node's directory and configuration of it.
-fn make(args: &JoinArgs, access: &GroupAccess, secret: Secret) -> Result<NodeConfig, CliError> {
-    let group = ask_configuration(access, secret)?;
-    let template = group.template().map_err(|error| CliError::node(&error))?;
-    let node = match args.node {
-        Some(node) if group.members.iter().any(|member| member.node == node) => {
-            let text = format!("node {node} is a member of the group");
-            return Err(CliError::conflict(text).advise("name another --node, or none"));
-        }
-        Some(node) => node,
-        None => free_number(&group, &template)?,
-    };
-    let listen = free_address(args.listen)?;
-    let incarnation = random()?;
-    let mut known = group.members.clone();
-    known.push(MemberConfig {
-        node,
-        incarnation: hex(incarnation),
-        address: args.address.clone().unwrap_or_else(|| listen.to_string()),
-        admin: args.admin.map(|admin| admin.to_string()),
-    });
-    let tls = args.group.tls_files()?;
-    let mut config = NodeConfig {
-        node,
-        listen,
-        admin: args.admin,
-        insecure: args.insecure,
-        python: args.python.clone(),
-        tls: tls.map(|[ca, cert, key]| TlsConfig { ca, cert, key }),
-        known,
-        known_view: group.view,
-        ..template
-    };
-    if !args.path.is_empty() {
-        for object in &mut config.objects {
-            object.path.clone_from(&args.path);
-        }
-    }
-    // Before anything is made: what the node would refuse when it starts.
-    let checked = NodeConfig::parse(&config.to_toml()).and_then(|read| read.check_exposure());
-    checked.map_err(CliError::usage)?;
-    config.dir = directory::make(&args.dir)?;
-    let made = Identity::init(
-        &config.dir,
-        config.cluster_id(),
-        NodeId(node),
-        Incarnation(incarnation),
-        config.persist.as_storage(),
-    );
-    made.map_err(|error| CliError::node(&NodeError::from(error)))?;
-    write_config(&config.dir.join(FILE), &config)?;
-    Ok(config)
+/// Lets a member that is down know who the members are, whatever it knew when it went down.
+pub(crate) fn meet(endpoint: &str, token: &str, config: &NodeConfig) -> Result<(), CliError> {
+    let access = GroupAccess::of_member(endpoint, config)?;
+    let told = ask_configuration(&access, secret_of(token)?)?;
+    let noted = config.note_members(&told);
+    noted.map(drop).map_err(|error| CliError::node(&error))
 }
 
-/// A number that nobody has: above all that are or were known, as long as there are some.
-fn free_number(group: &GroupConfiguration, founders: &NodeConfig) -> Result<u16, CliError> {
-    let known = group.members.iter().chain(&founders.members);
-    let newest = known.map(|member| member.node).max().unwrap_or(0);
-    let is_free = |node: &u16| group.members.iter().all(|member| member.node != *node);
-    let mut free = (newest + 1..NodeSet::CAPACITY).chain(1..=newest);
-    free.find(is_free).ok_or_else(|| {
-        CliError::conflict(format!(
-            "the group has {} members, the most it can have",
-            NodeSet::CAPACITY
-        ))
-    })
-}
-
-/// The address, with a port that is free where none is named.
-fn free_address(listen: SocketAddr) -> Result<SocketAddr, CliError> {
-    let bound = TcpListener::bind(listen).and_then(|listener| listener.local_addr());
-    bound.map_err(|error| CliError::failed(format!("--listen {listen}: {error}")))
-}
-
+/// Asks the group who it is, as only an invited node is told.
 fn ask_configuration(access: &GroupAccess, secret: Secret) -> Result<GroupConfiguration, CliError> {
     let mut last = None;
     for address in &access.endpoint.addresses {
@@ -324,22 +263,39 @@ fn ask_configuration(access: &GroupAccess, secret: Secret) -> Result<GroupConfig
     Err(last.expect("an endpoint names at least one address"))
 }
 
-/// Has the view changed that names the node, unless it is one already. Returns the number of the view.
+/// An earlier try may have been another group's.
+fn check_cluster(access: &GroupAccess, newcomer: &Newcomer) -> Result<(), CliError> {
+    let report = status::first_report(&access.endpoint, ANSWER_MAX, access.tls())?;
+    let there = report.welcome.cluster;
+    if there == newcomer.cluster() {
+        return Ok(());
+    }
+    let text = format!(
+        "the directory is that of a node of cluster {:016x}, and {} is cluster {:016x}",
+        newcomer.cluster().0,
+        access.endpoint,
+        there.0
+    );
+    Err(CliError::conflict(text).advise("name another --dir, or the endpoint of its group"))
+}
+
+/// Has the view changed that names the node, unless it is one already. Returns the number of the view. Where somebody else has taken
+/// the node's number meanwhile, it takes another one.
 fn become_member(
+    args: &JoinArgs,
     access: &GroupAccess,
-    own: &MemberConfig,
-    secret: Secret,
+    (newcomer, secret): (&mut Newcomer, Secret),
     until: Instant,
 ) -> Result<u64, CliError> {
-    let member = Member {
-        node: NodeId(own.node),
-        incarnation: Incarnation(own.incarnation.0),
-        address: own.address.clone(),
-    };
     loop {
         let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-        if names(&view, own) {
+        if newcomer.is_named_in(&view) {
+            newcomer.check_wish(args)?;
             return Ok(view.number);
+        }
+        if newcomer.needs_number(&view) {
+            let group = ask_configuration(access, secret)?;
+            newcomer.take_number(args, (&group, &view))?;
         }
         let change = ViewChange {
             after: ViewNumber(view.number),
@@ -348,7 +304,7 @@ fn become_member(
         };
         let join = Operation::Join {
             change,
-            member: member.clone(),
+            member: newcomer.own(),
             secret,
         };
         let left = until.saturating_duration_since(Instant::now());
@@ -369,34 +325,12 @@ fn is_changed(access: &GroupAccess, number: u64) -> Result<bool, CliError> {
     Ok(view.number != number)
 }
 
-/// Whether a view names the node, where it is: another one with its number is elsewhere.
-fn names(view: &ViewStatus, own: &MemberConfig) -> bool {
-    let mut members = view.members.iter();
-    members.any(|member| (member.node, &member.address) == (own.node, &own.address))
-}
-
-fn start(config: &Path, insecure: bool) -> Result<Child, CliError> {
-    let mut command = Command::new(std::env::current_exe().map_err(cannot_start)?);
-    command.args(["node", "run", "--config"]).arg(config);
-    command
-        .arg("--supervised-by")
-        .arg(std::process::id().to_string());
-    if insecure {
-        command.arg("--insecure");
-    }
-    command.stdin(Stdio::null()).spawn().map_err(cannot_start)
-}
-
-fn cannot_start(error: std::io::Error) -> CliError {
-    CliError::failed(format!("the node cannot be started: {error}"))
-}
-
 /// Waits until the node serves in a view that names it.
 fn caught_up(
     access: &GroupAccess,
     own: &MemberConfig,
     number: u64,
-    child: &mut Child,
+    process: &OwnNode,
     until: Instant,
 ) -> Result<(), CliError> {
     loop {
@@ -409,7 +343,7 @@ fn caught_up(
                 return Ok(());
             }
         }
-        if let Ok(Some(_)) = child.try_wait() {
+        if process.has_ended() {
             return Err(CliError::failed(
                 "the node ended before it had joined: it has said why",
             ));

@@ -27,8 +27,10 @@ mod leader;
 mod lone_node;
 mod methods;
 mod moment;
+mod newcomer;
 mod node;
 mod object;
+mod own_node;
 mod print;
 mod proxy;
 mod rebuild;
@@ -144,12 +146,17 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &CliError, as_json: bool) -> ExitCode {
+    tell(error, as_json);
+    ExitCode::from(error.code)
+}
+
+/// Says on stderr how the command fails.
+fn tell(error: &CliError, as_json: bool) {
     if as_json {
         eprintln!("{}", error.json());
     } else {
         eprintln!("quorate: {}", print::lines(&error.text));
     }
-    ExitCode::from(error.code)
 }
 
 /// Whether a command line that cannot be read asks for JSON all the same.

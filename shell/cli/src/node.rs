@@ -75,6 +75,13 @@ struct RunArgs {
     /// again once they have agreed to it. Without this such a node does not start.
     #[arg(long)]
     remake: bool,
+    /// Where a member is now, for a node that was down while all that it knew left: it asks there who the members are, once, before it
+    /// starts.
+    #[arg(long, requires = "token", value_name = "ENDPOINT")]
+    endpoint: Option<String>,
+    /// What `quorate node invite` printed: members tell each other only to who has it. It can be used again.
+    #[arg(long, env = "QUORATE_JOIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
     /// The format of log lines.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -94,9 +101,10 @@ const RUN_EXIT_CODES: &str = "\
 Exit codes:
   0  asked to stop
   1  the system or a peer refused something
-  2  wrong usage, configuration or certificates; a data directory that is not this node's
-  7  the objects' code has changed, see --accept-code; or a peer tells another decision for a slot: the node refuses every
-     later start, see docs/nodes.md";
+  2  wrong usage, configuration or certificates; a data directory that is not this node's, or not of the group at --endpoint
+  4  nobody answers at --endpoint
+  7  the node was removed from its group, or --token is not good; the objects' code has changed, see --accept-code; or a
+     peer tells another decision for a slot: the node refuses every later start, see docs/nodes.md";
 
 /// Where a group keeps its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
@@ -168,6 +176,9 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
     let mut config = NodeConfig::read(&args.config).map_err(|error| CliError::node(&error))?;
     config.insecure |= args.insecure;
     config.keeps_inside = args.keep_inside;
+    if let (Some(endpoint), Some(token)) = (&args.endpoint, &args.token) {
+        join::meet(endpoint, token, &config)?;
+    }
     let other = match args.accept_code {
         true => OtherCode::Accepted,
         false => OtherCode::Refused,

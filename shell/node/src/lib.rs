@@ -9,6 +9,7 @@ mod admin_listener;
 mod arguments;
 mod backup_sources;
 mod backups;
+mod certificates;
 mod client_turns;
 mod clock;
 mod code_file;
@@ -55,6 +56,7 @@ mod worker;
 
 pub use arguments::{constructor_arguments, value_of_json};
 pub use backups::{AboutGroup, AboutObject, BackupAbout};
+pub use certificates::certified_nodes;
 pub use code_file::{OtherCode, refuse_other_code};
 pub use config::{
     Hex, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig,

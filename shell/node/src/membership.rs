@@ -4,7 +4,8 @@
 
 use crate::config::{Hex, MemberConfig};
 use crate::node::Node;
-use crate::{NodeConfig, NodeError};
+use crate::{GroupConfiguration, NodeConfig, NodeError};
+use quorate_storage::Identity;
 use quorate_transport::PeerAddress;
 use quorate_types::{GroupId, Incarnation, Member, NodeId, NodeSet, Time, View, ViewNumber};
 use serde::{Deserialize, Serialize};
@@ -291,6 +292,47 @@ impl NodeConfig {
             .expect("checked when it was read")
             .member();
         KnownMembers::read(self, (own.node, own.incarnation)).map(drop)
+    }
+
+    /// Notes in the directory of a node that does not run who the members are, as a member has told it. What the directory knows of a
+    /// later view stays. Returns the number of the view that is noted from then on.
+    ///
+    /// # Errors
+    /// When it is another group's, this node is no member of it any more, or its directory is in use or cannot be written.
+    pub fn note_members(&self, told: &GroupConfiguration) -> Result<u64, NodeError> {
+        let cluster = told.template()?.cluster_id();
+        if cluster != self.cluster_id() {
+            return Err(NodeError::Identity(format!(
+                "the members that were told are those of cluster {:016x}, and {} belongs to cluster {:016x}",
+                cluster.0,
+                self.dir.display(),
+                self.cluster.0
+            )));
+        }
+        let own = self.own_member().expect("checked when it was read");
+        let own = own.member();
+        let own = (own.node, own.incarnation);
+        let stopped = Identity::open_stopped(&self.dir)?;
+        let noted = KnownMembers::read(self, own)?;
+        if told.view <= noted.view {
+            return Ok(noted.view);
+        }
+        let known = KnownMembers {
+            view: told.view,
+            acceptors: told.acceptors.clone(),
+            members: told.members.clone(),
+        };
+        if !known.names(own) {
+            return Err(NodeError::Removed {
+                dir: self.dir.clone(),
+                view: told.view,
+            });
+        }
+        let written = known.write(&self.dir, self.group_id());
+        written.map_err(|error| NodeError::System("cannot note the members", error))?;
+        // Until here no node starts in the directory.
+        drop(stopped);
+        Ok(known.view)
     }
 
     /// How many members its group had when the node last knew.

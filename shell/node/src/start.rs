@@ -3,6 +3,7 @@
 //! Everything that can be refused is refused before the first peer is dialled.
 
 use crate::admin;
+use crate::certificates::read_certificates;
 use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time};
 use crate::code_file::{CodeFile, FoundCode, OtherCode, short_hash};
@@ -25,7 +26,7 @@ use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
 use crate::timings::{Histograms, Timings};
 use crate::worker::OutsideWorker;
-use crate::{NodeConfig, NodeError, TlsConfig};
+use crate::{NodeConfig, NodeError};
 use mio::{Poll, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, UnkeptState};
@@ -42,8 +43,6 @@ use quorate_types::{
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Runs the node of `config` on this thread until it is asked to stop. `other` says what becomes of objects whose code
@@ -287,25 +286,6 @@ fn remembered(directory: &DataDirectory) -> BTreeMap<NodeId, PeerPast> {
         (peer.node, past)
     });
     pasts.collect()
-}
-
-/// Reads what `[tls]` names. A key that others of this machine can read is refused.
-fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
-    let read = |key: &str, path: &Path| {
-        std::fs::read(path)
-            .map_err(|error| NodeError::Tls(format!("tls.{key}: {}: {error}", path.display())))
-    };
-    let (ca, cert) = (read("ca", &files.ca)?, read("cert", &files.cert)?);
-    let key = read("key", &files.key)?;
-    let metadata = std::fs::metadata(&files.key)
-        .map_err(|error| NodeError::Tls(format!("tls.key: {}: {error}", files.key.display())))?;
-    if metadata.permissions().mode() & 0o077 != 0 {
-        return Err(NodeError::Tls(format!(
-            "tls.key: {} can be read by others: run chmod 600 on it",
-            files.key.display()
-        )));
-    }
-    Tls::from_pem(&ca, &cert, &key).map_err(|error| NodeError::Tls(error.to_string()))
 }
 
 fn settings(

@@ -27,7 +27,12 @@ impl Identity {
         incarnation: Incarnation,
         persist: Persist,
     ) -> Result<Identity, StorageError> {
-        Identity::new(cluster, node, incarnation, persist).init_in(dir)
+        Identity::new(cluster, node, incarnation, persist).init_in(dir, &[])
+    }
+
+    /// Makes this the identity of a new node, in a directory that may hold files with the names `beside` already.
+    pub fn init_beside(self, dir: &Path, beside: &[&str]) -> Result<Identity, StorageError> {
+        self.init_in(dir, beside)
     }
 
     /// Makes the directory of a node anew whose own is gone: it knows from the first moment that it has lost what it voted.
@@ -43,14 +48,12 @@ impl Identity {
             loss: Some(MemoryLoss::DirectoryGone),
             ..Identity::new(cluster, node, incarnation, persist)
         };
-        identity.init_in(dir)
+        identity.init_in(dir, &[])
     }
 
-    fn init_in(self, dir: &Path) -> Result<Identity, StorageError> {
+    /// Refuses a directory that no new node can have, because it holds more than files with the names `beside`.
+    pub fn check_unused(dir: &Path, beside: &[&str]) -> Result<(), StorageError> {
         let shown = dir.display().to_string();
-        let disk = DirectoryDisk::open(dir)
-            .and_then(|disk| keep_others_out(dir).map(|()| disk))
-            .map_err(|error| StorageError::io(format!("make {shown}"), &error))?;
         let entries = std::fs::read_dir(dir)
             .map_err(|error| StorageError::io(format!("list {shown}"), &error))?;
         for entry in entries {
@@ -63,9 +66,19 @@ impl Identity {
                 }
                 // What an interrupted `init` leaves.
                 Some(LOCK | "identity-new") => {}
+                Some(name) if beside.contains(&name) => {}
                 Some(_) | None => return Err(StorageError::NotEmpty(shown)),
             }
         }
+        Ok(())
+    }
+
+    fn init_in(self, dir: &Path, beside: &[&str]) -> Result<Identity, StorageError> {
+        let shown = dir.display().to_string();
+        let disk = DirectoryDisk::open(dir)
+            .and_then(|disk| keep_others_out(dir).map(|()| disk))
+            .map_err(|error| StorageError::io(format!("make {shown}"), &error))?;
+        Identity::check_unused(dir, beside)?;
         let _lock = lock(dir)?;
         match self.create_on(&disk) {
             Err(StorageError::AlreadyInitialised(_)) => {

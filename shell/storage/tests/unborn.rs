@@ -22,3 +22,17 @@ fn a_directory_is_filled_before_its_first_start_and_not_after() {
     let refused = Identity::open_unborn(dir.path()).expect_err("it has started");
     assert!(matches!(refused, StorageError::AlreadyInitialised(_)));
 }
+
+#[test]
+fn a_new_node_shares_its_directory_with_the_files_that_are_named_and_no_others() {
+    let dir = tempfile::tempdir().expect("there is room");
+    std::fs::write(dir.path().join("settings"), "").expect("there is room");
+    let identity = Identity::new(ClusterId(7), NodeId(1), Incarnation(9), Persist::Disk);
+    let other = identity.init_beside(dir.path(), &["other"]);
+    assert!(matches!(other, Err(StorageError::NotEmpty(_))));
+    Identity::check_unused(dir.path(), &["settings"]).expect("nothing else is there");
+    let made = identity.init_beside(dir.path(), &["settings"]);
+    assert_eq!(made, Ok(identity));
+    let again = Identity::check_unused(dir.path(), &["settings"]);
+    assert!(matches!(again, Err(StorageError::AlreadyInitialised(_))));
+}

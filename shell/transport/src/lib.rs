@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod certified;
 mod connection;
 mod dial;
 mod lanes;

@@ -25,6 +25,9 @@ const RECORD_BYTES: usize = 16 << 10;
 pub struct Tls {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    pub(crate) roots: Arc<RootCertStore>,
+    /// Invariant: not empty; this node's own certificate is first.
+    pub(crate) chain: Arc<[CertificateDer<'static>]>,
 }
 
 /// Why certificates cannot be used.
@@ -33,6 +36,13 @@ pub struct Tls {
 pub struct TlsError {
     what: &'static str,
     why: String,
+}
+
+impl TlsError {
+    pub(crate) fn of_certificate(why: String) -> TlsError {
+        let what = "tls.cert";
+        TlsError { what, why }
+    }
 }
 
 impl Tls {
@@ -68,12 +78,14 @@ impl Tls {
         let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
             .map_err(|why| wrong("tls", &why))?
-            .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)
+            .with_root_certificates(roots.clone())
+            .with_client_auth_cert(chain.clone(), key)
             .map_err(|why| wrong("tls.cert", &why))?;
         Ok(Tls {
             server: Arc::new(server),
             client: Arc::new(client),
+            roots,
+            chain: chain.into(),
         })
     }
 
@@ -110,7 +122,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found)
 }
 
-fn server_name(node: NodeId) -> ServerName<'static> {
+pub(crate) fn server_name(node: NodeId) -> ServerName<'static> {
     ServerName::try_from(node_name(node)).expect("letters, digits and dots")
 }
 

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A node started by `quorate node join`; asked to end when dropped.
-struct Joined {
-    child: Child,
-    told: Value,
+pub(crate) struct Joined {
+    pub(crate) child: Child,
+    pub(crate) told: Value,
 }
 
 impl Joined {
-    fn start(endpoint: &str, token: &str, dir: &Path, words: &[&str]) -> Joined {
+    pub(crate) fn start(endpoint: &str, token: &str, dir: &Path, words: &[&str]) -> Joined {
         let mut child = Command::new(QUORATE)
             .args([
                 "node",
@@ -49,7 +49,7 @@ impl Joined {
         }
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("quorate://{}", self.told["address"].as_str().unwrap())
     }
 }
@@ -63,7 +63,7 @@ impl Drop for Joined {
     }
 }
 
-fn json_of(words: &[&str]) -> Value {
+pub(crate) fn json_of(words: &[&str]) -> Value {
     let output = run(&[words, &["-o", "json"]].concat());
     assert!(
         output.status.success(),
@@ -73,12 +73,12 @@ fn json_of(words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn invited(endpoint: &str, words: &[&str]) -> String {
+pub(crate) fn invited(endpoint: &str, words: &[&str]) -> String {
     let told = json_of(&[&["node", "invite", "--endpoint", endpoint], words].concat());
     told["token"].as_str().unwrap().to_owned()
 }
 
-fn members(endpoint: &str) -> Vec<(u64, String)> {
+pub(crate) fn members(endpoint: &str) -> Vec<(u64, String)> {
     let view = json_of(&["view", "show", "--endpoint", endpoint]);
     let members = view["members"].as_array().unwrap().iter();
     let member = |member: &Value| {
@@ -89,7 +89,7 @@ fn members(endpoint: &str) -> Vec<(u64, String)> {
     members.map(member).collect()
 }
 
-fn add(endpoint: &str, amount: &str) -> String {
+pub(crate) fn add(endpoint: &str, amount: &str) -> String {
     let output = run(&["call", "--endpoint", endpoint, "counter", "add", amount]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).trim().to_owned()

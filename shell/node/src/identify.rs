@@ -112,7 +112,7 @@ pub(crate) fn observing(
     let found = directory.identity();
     let restarted = config.persist == crate::config::PersistConfig::Memory && found.lived;
     match found.loss {
-        Some(loss) if known.acceptors.len() == 1 => Err(NodeError::Forgotten {
+        Some(loss) if known.acceptors == [config.node] => Err(NodeError::Forgotten {
             dir: config.dir.clone(),
             loss,
         }),

@@ -32,9 +32,9 @@ impl fmt::Display for Observing {
 
 impl Observing {
     /// What an operator can do.
-    pub(crate) fn advice(self, acceptors: usize) -> &'static str {
+    pub(crate) fn advice(self, others: usize) -> &'static str {
         match self {
-            _ if acceptors == 1 => {
+            _ if others == 0 => {
                 "no other node holds a copy, so the group's state is lost: begin anew in another directory"
             }
             Observing::Restarted => {

@@ -258,7 +258,11 @@ fn tell_start(
     admin: Option<SocketAddr>,
 ) {
     if let Some(observing) = identity.observing {
-        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(known.acceptors.len()),
+        let others = known
+            .acceptors
+            .iter()
+            .filter(|node| **node != identity.node.0);
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(others.count()),
             "this node observes: it serves calls and does not vote yet");
     }
     tracing::info!(
@@ -351,7 +355,7 @@ fn journal(
     if found.newest_boot(identity.node) >= Some(identity.boot) {
         directory.note_loss(MemoryLoss::IdentityOld)?;
     }
-    if found.past.damage.is_open() && known.acceptors.len() == 1 {
+    if found.past.damage.is_open() && known.acceptors == [identity.node.0] {
         return Err(NodeError::Unreadable(
             "the log is damaged and no other node holds a copy: restore the directory".to_owned(),
         ));

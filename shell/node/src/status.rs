@@ -270,12 +270,7 @@ impl Node {
             view: view_status(self.replica.view()),
             leader: ordering.role.leader(identity.node).map(|node| node.0),
             roles: self.roles(),
-            observes: self.observing().map(|observing| {
-                format!(
-                    "{observing}; {}",
-                    observing.advice(self.replica.view().acceptors.len())
-                )
-            }),
+            observes: self.observes(),
             ballot: ordering.promised.to_string(),
             decided: status.decided.0,
             executed: status.executed.0,
@@ -352,6 +347,13 @@ impl Node {
             log_bytes: self.journal.as_ref().map_or(0, Journal::disk_bytes),
             log_shortage: self.journal.as_ref().map_or(0, Journal::shortage),
         }
+    }
+
+    /// Why this node does not vote, and what to do.
+    fn observes(&self) -> Option<String> {
+        let others = self.replica.view().acceptors.without(self.identity.node);
+        let observing = self.observing()?;
+        Some(format!("{observing}; {}", observing.advice(others.len())))
     }
 
     /// Why this node does not vote, where the view does not let it.

@@ -12,6 +12,7 @@ mod joining;
 mod lost_votes;
 mod meeting;
 mod members;
+mod never_up;
 mod recover;
 mod restore;
 mod settings;

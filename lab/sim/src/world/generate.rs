@@ -4,7 +4,9 @@
 //! a few, because a run with a few gets deeper into them. All faults end before `until`. Who may lose a vote for ever is
 //! decided when a fault strikes, by `harm`.
 
+mod forgotten;
 mod kinds;
+mod learned;
 mod leaving;
 mod poison;
 mod single;
@@ -46,6 +48,8 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
     }
     faults.extend(differs_everywhere(&setup, &faults, until_ms));
     faults.extend(leaving::early(&setup));
+    faults.extend(learned::copy(&setup, until_ms));
+    faults.extend(forgotten::views(&setup, until_ms));
     faults.sort_by_key(|timed| timed.at);
     Schedule {
         seed: setup.seed,

@@ -157,13 +157,7 @@ impl World {
             quiet,
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
-            harm: Harm::new(view_changing::ViewChanging::new(
-                seed,
-                setup.nodes,
-                setup.quorums
-                    == quorate_types::Quorums::majority(setup.quorums.acceptors())
-                        .expect("there are some"),
-            )),
+            harm: Harm::new(view_changing::ViewChanging::new(&setup)),
             sightings: Sightings::default(),
             trace: Trace::new(telling),
             broken: None,

@@ -116,7 +116,7 @@ fn makes_sense(kind: FaultKind, setup: &Setup) -> bool {
         FaultKind::Blackout | FaultKind::DiskError | FaultKind::LoseLog | FaultKind::Wipe => {
             is_durable
         }
-        FaultKind::Trap(KillStep::Save | KillStep::Trim) => is_durable,
+        FaultKind::Trap(KillStep::Save | KillStep::Trim | KillStep::Turn) => is_durable,
         FaultKind::Flip(Part::Identity) => is_durable,
         FaultKind::Flip(Part::Log | Part::View | Part::Snapshots) => is_durable && has_peers,
         FaultKind::Trap(

@@ -88,7 +88,7 @@ impl Draw<'_> {
             KillStep::Fetch => self.random.below(3),
             KillStep::Install => self.random.below(3),
             KillStep::Asked => self.random.below(3),
-            KillStep::Save | KillStep::Trim => self.random.below(STEPS_OF_DISK),
+            KillStep::Save | KillStep::Trim | KillStep::Turn => self.random.below(STEPS_OF_DISK),
         };
         let down = self.span(left, 3000);
         let node = Who::Any;
@@ -103,7 +103,7 @@ impl Draw<'_> {
             KillStep::Fetch | KillStep::Install | KillStep::Asked => {
                 Some(self.one(FaultKind::Strand, left))
             }
-            KillStep::Save | KillStep::Trim => None,
+            KillStep::Save | KillStep::Trim | KillStep::Turn => None,
         };
         let mut faults = vec![timed(at, trap)];
         faults.extend(beside.map(|fault| timed(at, fault)));

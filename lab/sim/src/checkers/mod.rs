@@ -16,6 +16,7 @@ pub mod dialling;
 mod dice;
 pub mod durability;
 pub mod fetching;
+pub mod footprint;
 pub mod holding;
 pub mod invited;
 pub mod keepalives;

@@ -5,6 +5,7 @@
 //! decided when a fault strikes, by `harm`.
 
 mod forgotten;
+mod hours;
 mod kinds;
 mod learned;
 mod leaving;
@@ -18,6 +19,7 @@ use super::random::Random;
 use super::schedule::{Schedule, Timed};
 use super::setup::Setup;
 use super::shape::Shape;
+pub(super) use hours::schedule as hours;
 use kinds::{FaultKind, kinds};
 use quorate_types::{Duration, NodeId, Persistence};
 

@@ -19,6 +19,7 @@ mod freezing;
 mod generate;
 mod harm;
 mod hearing;
+mod hours;
 mod judge;
 mod keeping;
 mod lag;
@@ -56,6 +57,7 @@ mod writing;
 
 pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
+pub use hours::run_hours;
 pub use row::{Exercised, QUOTA_SEEDS, Row};
 pub use run::{Failure, Report, run, run_nodes, run_orderings, run_seed};
 pub use schedule::{Schedule, ScheduleError, Timed};
@@ -64,6 +66,7 @@ pub use shrink::shrink;
 pub use trace::Telling;
 
 use crate::checkers::Violation;
+use crate::checkers::footprint::Footprint;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::memory::Memory;
 use clients::{Client, Connection};
@@ -105,6 +108,8 @@ pub struct World {
     keeping: Keeping,
     quiet: Quiet,
     memory: Memory,
+    /// What nodes keep over hours; none in runs that are shorter.
+    footprint: Option<Footprint>,
     stage: Stage,
     harm: Harm,
     sightings: Sightings,
@@ -140,6 +145,11 @@ impl World {
         }
         setup.waiters = schedule.waiters;
         setup.sessions_max += schedule.waiters as usize;
+        World::of(setup, schedule, telling)
+    }
+
+    /// The world of `schedule` in which everything else is as `setup` says.
+    fn of(mut setup: Setup, schedule: Schedule, telling: Telling) -> World {
         let quiet = Quiet::draw(&mut setup);
         let seed = setup.seed;
         let mut world = World {
@@ -158,6 +168,7 @@ impl World {
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
             harm: Harm::new(view_changing::ViewChanging::new(&setup)),
+            footprint: None,
             sightings: Sightings::default(),
             trace: Trace::new(telling),
             broken: None,

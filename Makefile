@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks rivals many parked sim sim-ci zoo nemesis outage memory campaign-views calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks rivals many parked sim sim-ci hours zoo nemesis outage memory campaign-views calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -175,9 +175,12 @@ sim: cargo-present venv ## simulate: SEED=n replays one, SEEDS=n runs many, MINU
 sim-ci: cargo-present venv ## simulate 5,000 seeds
 	$(SIM) --bin sim -- --seeds 5000
 
+hours: cargo-present venv ## simulate a day of light load under faults: log, disk and tables stay bounded: HOURS=n (24), SEED=n; about 4 minutes
+	$(SIM) --bin sim -- --hours $(or $(HOURS),24) --from $(or $(SEED),0)
+
 zoo: cargo-present venv ## plant every known bug, two at a time; each must be found within its seeds: QUICK=1 only a dozen of them
 	$(SIM) --features zoo --bin zoo -- $(if $(QUICK),--quick)
-	$(CARGO) test --quiet -p quorate-sim --features zoo --test overlapping_views planted
+	$(CARGO) test --quiet -p quorate-sim --features zoo --test overlapping_views --test hours planted
 
 nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on, LONG=1 adds faults of minutes
 	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(LONG),--long)

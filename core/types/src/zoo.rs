@@ -332,10 +332,16 @@ pub enum Plant {
     ResumeKeepsParked,
     /// Snapshots do not tell which client has a session.
     TenantNotInSnapshot,
+    /// Segments of which nothing is needed stay in the log.
+    SegmentsKept,
+    /// Older snapshots are not removed.
+    SnapshotsKept,
+    /// No leader judges that a session has expired.
+    SessionsKept,
 }
 
 impl Plant {
-    /// All of them.
+    /// All that half a minute of faults shows.
     pub const ALL: [Plant; 163] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
@@ -500,6 +506,13 @@ impl Plant {
         Plant::EarlierTenancyKept,
         Plant::ResumeKeepsParked,
         Plant::TenantNotInSnapshot,
+    ];
+
+    /// Plants that show only after hours: the run of an hour is what finds them.
+    pub const LASTING: [Plant; 3] = [
+        Plant::SegmentsKept,
+        Plant::SnapshotsKept,
+        Plant::SessionsKept,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ClusterId, GroupId, NodeId, Slot};
 
 use crate::disk::{Disk, DiskFile};
@@ -254,8 +255,8 @@ impl<D: Disk> Log<D> {
         self.take(RecordKind::Base, group.0, upto.0, base, 0)?;
         self.commit_or_pop()?;
         let mut gone = segment::unneeded(&self.segments, self.current, &self.bases);
-        if gone.is_empty() {
-            return Ok(gone);
+        if gone.is_empty() || planted(Plant::SegmentsKept) {
+            return Ok(Vec::new());
         }
         // The list may itself begin a new segment, so this one is in it, with the end that it has in that case.
         self.segments.entry(self.current).or_default().end = self.end;

@@ -6,6 +6,7 @@
 use std::io;
 
 use bytes::Bytes;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ClusterId, GroupId, Slot};
 
 use crate::disk::{Disk, DiskFile, read_whole};
@@ -327,7 +328,7 @@ impl<D: Disk> SnapshotStore<D> {
         self.disk.sync_dir().map_err(sync_failed)?;
         let slots = self.slots(group)?;
         let older = slots.iter().rev().skip(SNAPSHOTS_KEPT);
-        for old in older.filter(|old| **old != agreed) {
+        for old in older.filter(|old| **old != agreed && !planted(Plant::SnapshotsKept)) {
             self.remove(&name(group, *old))?;
         }
         Ok(())

@@ -347,6 +347,9 @@ impl<O: Ordering> Replica<O> {
             return;
         };
         term.sweep_at = now + SWEEP_EVERY;
+        if planted(Plant::SessionsKept) {
+            return;
+        }
         let expired = term.expired(now, &self.signs, &self.replicated.sessions);
         for session in expired {
             let body = Body::Expire { session, judged_by };

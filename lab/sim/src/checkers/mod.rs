@@ -16,6 +16,7 @@ pub mod dialling;
 mod dice;
 pub mod durability;
 pub mod fetching;
+pub mod footprint;
 pub mod groups;
 pub mod holding;
 pub mod invited;

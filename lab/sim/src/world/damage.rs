@@ -33,6 +33,14 @@ impl World {
         }
     }
 
+    /// A view that a node has just begun is lost from its log.
+    pub(super) fn lose_view(&mut self, id: NodeId, down: Duration) {
+        if self.stage.is_faulty() {
+            let bit = self.node(id).random.bits() >> 16;
+            self.flip(id, Part::View, bit, down);
+        }
+    }
+
     /// Flips a bit that a start reports as damage, if one of a few places is such; else the last of them.
     fn flip_log(&mut self, id: NodeId, bit: u64) {
         let disks = &self.nodes[&id].disks;

@@ -22,7 +22,7 @@ const CLUSTER: ClusterId = ClusterId(7);
 pub(super) const GROUP: GroupId = GroupId(1);
 
 /// Small segments, so that they are filled and removed often; large enough for the largest batch.
-const LIMITS: StorageLimits = StorageLimits {
+pub(super) const LIMITS: StorageLimits = StorageLimits {
     segment_bytes: 64 << 10,
     block_bytes: 512,
     page_bytes: 512,

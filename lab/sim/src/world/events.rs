@@ -4,7 +4,7 @@ use super::World;
 use super::clock::Moment;
 use super::network::Packet;
 use bytes::Bytes;
-use quorate_types::{ConnectionId, FromClient, LinkEpoch, NodeId};
+use quorate_types::{ConnectionId, Duration, FromClient, LinkEpoch, NodeId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -13,6 +13,8 @@ use std::collections::BinaryHeap;
 pub(super) enum Event {
     /// A node that is down starts.
     Start { node: NodeId },
+    /// The end of a node's log is damaged, as far back as it has records of the newest view.
+    ViewLost { node: NodeId, down: Duration },
     /// A node that was to die after some outputs dies whatever it did.
     Doom { node: NodeId, life: u64 },
     /// All machines lose their power.
@@ -146,6 +148,7 @@ impl World {
     fn happens(&mut self, event: Event) {
         match event {
             Event::Start { node } => self.start(node),
+            Event::ViewLost { node, down } => self.lose_view(node, down),
             Event::Doom { node, life } => self.doomed(node, life),
             Event::AllLosePower => self.all_lose_power(),
             Event::Turn { node, life } => self.turn(node, life),

@@ -76,6 +76,9 @@ pub enum KillStep {
     Save,
     /// A node writes a base and removes what it replaces; `after` counts changes of the disk.
     Trim,
+    /// A node takes part in a view for the first time; `after` counts milliseconds, and the end of its log is damaged while it is
+    /// down, as far back as it has records of that view.
+    Turn,
 }
 
 /// One thing that goes wrong.

@@ -217,13 +217,14 @@ impl fmt::Display for Who {
 
 impl KillStep {
     /// All steps.
-    pub(super) const ALL: [KillStep; 6] = [
+    pub(super) const ALL: [KillStep; 7] = [
         KillStep::PhaseOne,
         KillStep::Fetch,
         KillStep::Install,
         KillStep::Asked,
         KillStep::Save,
         KillStep::Trim,
+        KillStep::Turn,
     ];
 
     fn word(self) -> &'static str {
@@ -234,6 +235,7 @@ impl KillStep {
             KillStep::Asked => "asked",
             KillStep::Save => "save",
             KillStep::Trim => "trim",
+            KillStep::Turn => "turn",
         }
     }
 }

@@ -209,6 +209,7 @@ impl World {
             KillStep::Asked => Row::AskedPeerKilled,
             KillStep::Save => Row::SaveCut,
             KillStep::Trim => Row::TrimCut,
+            KillStep::Turn => Row::LostView,
         };
         self.exercised(row);
         self.die(id, Death::Killed, trap.down);
@@ -225,6 +226,13 @@ impl World {
             down: trap.down,
         });
         Some(trap.after)
+    }
+
+    /// A node begins a view: a trap may damage what its log has of it, and says when that comes, and for how long it is down then.
+    pub(super) fn forgets_view(&mut self, id: NodeId) -> Option<(Duration, Duration)> {
+        let index = self.trap_for(id, KillStep::Turn)?;
+        let trap = self.harm.traps.remove(index);
+        Some((Duration::from_millis(trap.after), trap.down))
     }
 
     fn take_trap(&mut self, id: NodeId, step: KillStep) -> Option<Trap> {

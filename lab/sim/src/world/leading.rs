@@ -536,7 +536,9 @@ impl World {
         // Of a slot whose record is lost, others must be witnesses: two such nodes may need the third.
         let running = node.running.as_ref();
         let is_whole = running.is_some_and(|running| !running.storage.log.is_damaged());
-        is_undisturbed && node.full == 0 && self.judge.remembers(id) && is_whole
+        let view = running.map(|running| running.replica.view().number);
+        let remembers = view.is_some_and(|view| self.judge.remembers(id, view));
+        is_undisturbed && node.full == 0 && remembers && is_whole
     }
 
     /// A number that stays as long as the nodes live on and the links between them stay up and undisturbed.

@@ -18,7 +18,7 @@ use quorate_replica::{
 };
 use quorate_storage::StorageError;
 use quorate_types::{
-    Digest, Duration, Incarnation, NodeId, NodeSet, Persistence, Slot, Time, View, ViewNumber,
+    Digest, Duration, Incarnation, NodeId, Persistence, Slot, Time, View, ViewNumber,
 };
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
@@ -96,7 +96,6 @@ impl World {
             Some((snapshot, ..)) => snapshot.core.view.clone(),
             None => self.setup.view(),
         };
-        let acceptors = view.acceptors;
         let whole = found.past.clone();
         let (past, views) = found.past.clone().part(view.number, found.begun);
         let config = self.ordering_config(id, &found, (view, past.damage));
@@ -115,7 +114,7 @@ impl World {
         if found.past.damage.was_found() {
             self.exercised(Row::DamagedLog);
         }
-        self.note_loss(id, needs_survey, (found.begun, acceptors));
+        self.note_loss(id, needs_survey, found.begun);
         if found.has_forgotten {
             self.harm.back.remove(&id);
         }
@@ -233,10 +232,9 @@ impl World {
     }
 
     /// Tells the judge of a start on less than the node has told others.
-    fn note_loss(&mut self, id: NodeId, has_lost: bool, (begun, acceptors): (ViewNumber, NodeSet)) {
-        let others = acceptors.without(id);
+    fn note_loss(&mut self, id: NodeId, has_lost: bool, begun: ViewNumber) {
         if has_lost {
-            self.judge.forgot(id, others, begun);
+            self.judge.forgot(id, begun);
         }
     }
 

@@ -20,6 +20,7 @@ mod generate;
 mod grouping;
 mod harm;
 mod hearing;
+mod hours;
 mod judge;
 mod keeping;
 mod lag;
@@ -57,6 +58,7 @@ mod writing;
 
 pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
+pub use hours::run_hours;
 pub use row::{Exercised, QUOTA_SEEDS, Row};
 pub use run::{Failure, Report, run, run_nodes, run_orderings, run_seed};
 pub use schedule::{Schedule, ScheduleError, Timed};
@@ -65,6 +67,7 @@ pub use shrink::shrink;
 pub use trace::Telling;
 
 use crate::checkers::Violation;
+use crate::checkers::footprint::Footprint;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::memory::Memory;
 use clients::{Client, Connection};
@@ -106,6 +109,8 @@ pub struct World {
     keeping: Keeping,
     quiet: Quiet,
     memory: Memory,
+    /// What nodes keep over hours; none in runs that are shorter.
+    footprint: Option<Footprint>,
     stage: Stage,
     harm: Harm,
     sightings: Sightings,
@@ -141,6 +146,11 @@ impl World {
         }
         setup.waiters = schedule.waiters;
         setup.sessions_max += schedule.waiters as usize;
+        World::of(setup, schedule, telling)
+    }
+
+    /// The world of `schedule` in which everything else is as `setup` says.
+    fn of(mut setup: Setup, schedule: Schedule, telling: Telling) -> World {
         let quiet = Quiet::draw(&mut setup);
         let seed = setup.seed;
         let mut world = World {
@@ -158,13 +168,8 @@ impl World {
             quiet,
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
-            harm: Harm::new(view_changing::ViewChanging::new(
-                seed,
-                setup.nodes,
-                setup.quorums
-                    == quorate_types::Quorums::majority(setup.quorums.acceptors())
-                        .expect("there are some"),
-            )),
+            harm: Harm::new(view_changing::ViewChanging::new(&setup)),
+            footprint: None,
             sightings: Sightings::default(),
             trace: Trace::new(telling),
             broken: None,

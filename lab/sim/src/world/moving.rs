@@ -11,6 +11,7 @@ use super::life::Death;
 use super::notes::Notes;
 use super::random::Random;
 use super::row::Row;
+use super::setup::Setup;
 use quorate_types::{
     Duration, FromClient, Incarnation, Member, NodeId, NodeSet, Secret, View, ViewChange,
 };
@@ -39,6 +40,8 @@ enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Moving {
     random: Option<Random>,
+    /// Whether the operator does nothing else, and mostly tries an invitation that was used before the one that is open.
+    is_eager: bool,
     step: Step,
     invitations: u8,
     /// The invitation with which the last one joined.
@@ -88,11 +91,14 @@ impl MoveAsked {
 }
 
 impl Moving {
-    /// What follows from the seed, in a group of so many.
-    pub(super) fn new(seed: u64, nodes: u16) -> Moving {
-        let mut random = Random::new(seed, "moving", 0);
-        let is_on = random.chance(400) && nodes >= 3 && nodes % 2 == 1;
+    /// What follows from the seed; members move in every run that is paced.
+    pub(super) fn new(setup: &Setup) -> Moving {
+        let mut random = Random::new(setup.seed, "moving", 0);
+        let is_eager = is_eager(setup);
+        let is_wanted = random.chance(400) || setup.pace.is_some() || is_eager;
+        let is_on = is_wanted && is_possible(setup);
         Moving {
+            is_eager,
             random: is_on.then_some(random),
             ..Moving::default()
         }
@@ -105,6 +111,15 @@ impl Moving {
     }
 }
 
+/// Whether members are moved one after the other, as often as that goes: an invitation that was used is still known then.
+pub(super) fn is_eager(setup: &Setup) -> bool {
+    Random::new(setup.seed, "moving eagerly", 0).chance(80) && is_possible(setup)
+}
+
+fn is_possible(setup: &Setup) -> bool {
+    setup.nodes >= 3 && setup.nodes % 2 == 1
+}
+
 impl World {
     /// The operator, who asks a node that is in `view`, moves a member instead of anything else.
     pub(super) fn move_member(&mut self, asked: NodeId, view: &View) -> Option<MoveAsked> {
@@ -115,9 +130,10 @@ impl World {
     }
 
     fn next_move(&mut self, random: &mut Random, asked: NodeId, view: &View) -> Option<MoveAsked> {
+        let is_eager = self.harm.views.moving.is_eager;
         match self.harm.views.moving.step {
             Step::Whole => {
-                if random.chance(300) && !self.harm.freezing.began {
+                if (random.chance(300) || is_eager) && !self.harm.freezing.began {
                     let nodes: Vec<NodeId> = view.nodes().iter().collect();
                     let node = *random.pick(&nodes);
                     if self.may_maim(node) {
@@ -132,7 +148,7 @@ impl World {
                 self.harm.views.moving.step = Step::Gone(node);
                 None
             }
-            Step::Gone(node) if random.chance(400) => {
+            Step::Gone(node) if random.chance(400) || is_eager => {
                 self.bring(random, node);
                 let invitation = 0;
                 self.harm.views.moving.step = Step::Joining { node, invitation };
@@ -194,6 +210,7 @@ impl World {
         let invitation = match random.between(0, 9) {
             0 => invitation.wrapping_sub(1),
             1..=3 if moving.used > 0 => moving.used,
+            4..=7 if moving.used > 0 && moving.is_eager => moving.used,
             _ => invitation,
         };
         let secret = moving.secret(invitation);

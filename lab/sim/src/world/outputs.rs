@@ -115,6 +115,7 @@ impl World {
                 objects.push(Work::Freeze { slot });
             }
             Output::FinishSnapshot { core, agreed } => {
+                self.watch_core(id, &core);
                 self.running(id).cores.insert(core.slot, (core, agreed));
                 self.try_save(id);
             }

@@ -76,6 +76,11 @@ impl Quiet {
 }
 
 impl Quiet {
+    /// Clients are quiet, and begin anew, as often as in any run.
+    pub(super) fn often(&mut self) {
+        self.per_mille = 30;
+    }
+
     fn leaves(&mut self) -> bool {
         self.leaving.chance(self.leaves_per_mille)
     }

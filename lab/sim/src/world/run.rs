@@ -7,6 +7,7 @@ use super::row::Exercised;
 use super::schedule::Schedule;
 use super::setup::Setup;
 use super::trace::Telling;
+use crate::checkers::footprint::{Footprint, Highest};
 use crate::checkers::{Property, Violation};
 use quorate_types::Duration;
 use std::cell::{Cell, RefCell};
@@ -34,6 +35,8 @@ pub struct Report {
     pub leaderless: Duration,
     /// The kinds of faults that took effect.
     pub exercised: Exercised,
+    /// What nodes kept, in runs of hours.
+    pub kept: Vec<Highest>,
     /// What was broken.
     pub failure: Option<Failure>,
     /// What the orderings of the seed broke alone, under the adversarial scheduler.
@@ -85,11 +88,16 @@ pub fn run_orderings(seed: u64, telling: Telling) -> Option<Failure> {
 
 /// Runs a schedule to its end or to the first broken property.
 pub fn run(schedule: Schedule, telling: Telling) -> Report {
+    play(World::new(schedule, telling))
+}
+
+/// Plays a world to its end or to the first broken property.
+pub(super) fn play(mut world: World) -> Report {
     listen_to_panics();
-    let mut world = World::new(schedule, telling);
     LISTENING.set(true);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         world.play()?;
+        world.footprint.iter().try_for_each(Footprint::finish)?;
         world.judge.finish(world.setup.sessions_max)
     }));
     LISTENING.set(false);
@@ -106,6 +114,11 @@ pub fn run(schedule: Schedule, telling: Telling) -> Report {
         turns: world.turns,
         leaderless: world.leading.leaderless(),
         exercised: world.harm.exercised.clone(),
+        kept: world
+            .footprint
+            .iter()
+            .flat_map(Footprint::highest)
+            .collect(),
         failure: violation.map(|violation| Failure {
             violation,
             tail: world.trace.tail().map(str::to_owned).collect(),

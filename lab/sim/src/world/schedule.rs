@@ -174,6 +174,7 @@ at 1.021s crash leader after 3 outputs for 2.000s
 at 1.022s strand struck for 2.000s
 at 1.023s trap any phase-one after 1 for 2.000s
 at 1.024s trap n1 save after 4 for 2.000s
+at 1.024s trap any turn after 12 for 0.050s
 at 1.025s stall leader for 2.000s
 at 1.026s garble n1 -> n2 30% for 3.000s
 at 1.027s flip n3 snapshots bit 77 for 2.000s
@@ -187,7 +188,7 @@ at 1.032s poison n1 n3 after 0.250s
     #[test]
     fn every_fault_reads_back_as_it_was_written() {
         let schedule = Schedule::parse(ALL).unwrap();
-        assert_eq!(schedule.faults.len(), 34);
+        assert_eq!(schedule.faults.len(), 35);
         assert_eq!(schedule.to_string(), ALL);
     }
 

@@ -51,6 +51,8 @@ pub(super) struct Setup {
     pub objects: ObjectsSetup,
     /// What clients do.
     pub load: LoadSetup,
+    /// The mean time between two requests of an operator for another view, who moves members too; none: as the seed says.
+    pub pace: Option<Duration>,
 }
 
 /// How links behave between faults.
@@ -180,6 +182,7 @@ impl Setup {
                 readers: 0,
                 ghosts_per_mille: *r.pick(&[0, 20, 100]),
             },
+            pace: None,
         }
     }
 
@@ -307,6 +310,12 @@ fn timing(r: &mut Random) -> Timing {
         return usual;
     }
     let percent = r.between(60, 250);
+    scaled_timing(percent)
+}
+
+/// The usual spans, longer or shorter.
+pub(super) fn scaled_timing(percent: u64) -> Timing {
+    let usual = Timing::default();
     let scaled = |span: Duration| Duration(span.0 * percent / 100);
     Timing {
         heartbeat: scaled(usual.heartbeat),

@@ -103,6 +103,7 @@ impl World {
         let judged = self.judge.liveness.check(self.now.0);
         self.judged(judged);
         self.watch_health();
+        self.watch_footprint();
         self.watch_drift();
         self.tend_poison();
         self.tend_skipping();

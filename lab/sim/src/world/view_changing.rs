@@ -5,24 +5,31 @@
 
 use super::World;
 use super::clock::Moment;
+use super::events::Event;
 use super::grouping::Grouping;
 use super::life::Death;
-use super::moving::{MoveAsked, Moving};
+use super::moving::{self, MoveAsked, Moving};
 use super::random::Random;
 use super::row::Row;
-use super::setup::founding;
+use super::setup::{Setup, founding};
 use crate::checkers::Property;
 use crate::checkers::views::majority;
 use quorate_replica::Input;
 use quorate_storage::Rejoined;
 use quorate_types::{
-    Ask, ConnectionId, Duration, FromClient, NodeId, NodeSet, Recall, Refusal, ToClient, View,
-    ViewChange, ViewNumber,
+    Ask, ConnectionId, Duration, FromClient, NodeId, NodeSet, Quorums, Recall, Refusal, ToClient,
+    View, ViewChange, ViewNumber,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The operator's connection, which no client has.
 const OPERATOR: ConnectionId = ConnectionId((1 << 41) + 2);
+
+/// A window is larger than the pipeline by so many slots at most.
+pub(super) const WINDOW_BEYOND_PIPELINE: u64 = 56;
+
+/// The mean time between two requests of one who moves members eagerly.
+const EAGER: Duration = Duration::from_millis(150);
 
 /// What an operator has asked of the view.
 #[derive(Debug, Default)]
@@ -54,19 +61,17 @@ pub(super) struct ViewChanging {
 
 impl ViewChanging {
     /// What follows from the seed. Quorums that are no majorities would become majorities: there nobody changes anything.
-    pub(super) fn new(seed: u64, nodes: u16, is_majority: bool) -> ViewChanging {
+    pub(super) fn new(setup: &Setup) -> ViewChanging {
+        let seed = setup.seed;
+        let is_paced = setup.pace.is_some();
         let mut random = Random::new(seed, "views", 0);
-        let every = match random.between(0, 9) {
-            0..=4 => None,
-            5..=7 => Some(random.millis(1_000, 6_000)),
-            _ => Some(random.millis(150, 900)),
-        };
+        let every = drawn_pace(&mut random);
         ViewChanging {
             random: Some(random),
-            every: every.filter(|_| is_majority),
+            every: asked_every(setup, every),
             due: Moment(0),
-            is_resizing: Random::new(seed, "sizes", 0).chance(500),
-            moving: Moving::new(seed, nodes),
+            is_resizing: Random::new(seed, "sizes", 0).chance(500) && !is_paced,
+            moving: Moving::new(setup),
             grouping: Grouping::new(seed),
             requests: 0,
             open: BTreeMap::new(),
@@ -167,9 +172,15 @@ impl World {
         let Some(random) = &mut changing.random else {
             return;
         };
-        let nodes = view.nodes().iter().collect();
+        let is_paced = self.setup.pace.is_some();
+        let nodes: Vec<NodeId> = view.nodes().iter().collect();
+        let all = usize::from(self.setup.acceptors);
         let acceptors = match changing.is_resizing {
             true => draw_sized(random, view.acceptors, nodes),
+            // A member that left took its vote along: over hours nobody would be left to vote.
+            false if is_paced && view.acceptors.len() < all.min(nodes.len()) => {
+                draw_some(random, all.min(nodes.len()), nodes)
+            }
             false => draw_acceptors(random, view.acceptors, nodes),
         };
         let window = draw_window(random, self.setup.limits.pipeline as u64);
@@ -293,6 +304,10 @@ impl World {
         if running.storage.begin_view(number, back).is_err() {
             return self.die(id, Death::Killed, Duration::ZERO);
         }
+        if let Some((after, down)) = self.forgets_view(id) {
+            let at = self.now + after;
+            self.events.push(at, Event::ViewLost { node: id, down });
+        }
         let directory = self.nodes[&id].disks.incarnation;
         let running = self.running(id);
         let member = running.replica.view().member(id);
@@ -363,6 +378,26 @@ impl World {
     }
 }
 
+/// The mean time between two requests for another view, in the run that follows from a seed.
+pub(super) fn pace(setup: &Setup) -> Option<Duration> {
+    asked_every(setup, drawn_pace(&mut Random::new(setup.seed, "views", 0)))
+}
+
+fn asked_every(setup: &Setup, drawn: Option<Duration>) -> Option<Duration> {
+    let acceptors = setup.quorums.acceptors();
+    let has_majorities = setup.quorums == Quorums::majority(acceptors).expect("there are some");
+    let drawn = moving::is_eager(setup).then_some(EAGER).or(drawn);
+    setup.pace.or(drawn.filter(|_| has_majorities))
+}
+
+fn drawn_pace(random: &mut Random) -> Option<Duration> {
+    match random.between(0, 9) {
+        0..=4 => None,
+        5..=7 => Some(random.millis(1_000, 6_000)),
+        _ => Some(random.millis(150, 900)),
+    }
+}
+
 /// How many of these acceptors may be without a vote for ever.
 fn losable(acceptors: NodeSet) -> usize {
     acceptors.len() - majority(acceptors.len())
@@ -401,6 +436,6 @@ fn draw_some(random: &mut Random, size: usize, mut nodes: Vec<NodeId>) -> NodeSe
 fn draw_window(random: &mut Random, least: u64) -> u64 {
     match random.between(0, 3) {
         0 => random.between(1, 4),
-        _ => least + random.between(0, 56),
+        _ => least + random.between(0, WINDOW_BEYOND_PIPELINE),
     }
 }

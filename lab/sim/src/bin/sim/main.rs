@@ -4,6 +4,7 @@
 //! enough seeds ran and a kind of fault took effect less often than its quota.
 //! 2: wrong usage.
 
+mod hours;
 mod many;
 
 use std::num::NonZeroUsize;
@@ -21,6 +22,7 @@ usage: sim --seed S [--trace]             run one seed
        sim --schedule FILE [--trace]      run a schedule as text
        sim --seeds N [--from S]           run N seeds, beginning with S (0)
        sim --minutes M [--from S]         run seeds for M minutes
+       sim --hours H [--from S]           one run of H simulated hours of light load: what nodes keep stays bounded
 options: --keep-going                     run on after a failure, and do not shrink
          --workers N                      seeds run at the same time (as many as there are cores)
          --tries N                        tries to shrink a failure (200)";
@@ -28,6 +30,7 @@ options: --keep-going                     run on after a failure, and do not shr
 /// What the command line asks for.
 struct Arguments {
     what: What,
+    from: u64,
     is_traced: bool,
     tries: usize,
 }
@@ -36,6 +39,7 @@ enum What {
     Schedule(Box<Schedule>),
     Seed(u64),
     Many(Many),
+    Hours(u64),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +71,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         match word.as_str() {
             "--seed" => what = Some(What::Seed(number()?)),
             "--from" => from = number()?,
+            "--hours" => what = Some(What::Hours(number()?.max(1))),
             "--seeds" => until = Some(Until::Seeds(number()?)),
             "--minutes" => until = Some(Until::Time(Duration::from_secs(60 * number()?))),
             "--workers" => workers = number()?.max(1) as usize,
@@ -96,6 +101,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
     };
     Ok(Arguments {
         what,
+        from,
         is_traced,
         tries,
     })
@@ -111,6 +117,7 @@ fn perform(arguments: Arguments) -> ExitCode {
         What::Schedule(schedule) => run(*schedule, telling),
         What::Seed(seed) => run_seed(seed, telling),
         What::Many(many) => return many.perform(),
+        What::Hours(hours) => return hours::perform(hours, arguments.from),
     };
     println!("{}", report.schedule);
     println!(

@@ -101,8 +101,7 @@ impl Adversary {
         }
         let has_lost = past.damage.was_found() || has_forgotten;
         if past.damage.needs_survey() || has_forgotten {
-            let others = self.setup.acceptors().without(id);
-            self.judge.forgot(id, others, quorate_types::ViewNumber(1));
+            self.judge.forgot(id, quorate_types::ViewNumber(1));
         }
         self.note(Tag::Life, id, || {
             format!("{id} starts, boot {boot}, lost {:?}", past.damage)

@@ -17,8 +17,8 @@ impl Judge {
         life: u64,
         message: &PeerMessage<AnyMessage>,
     ) -> Judged {
-        let message = match message {
-            PeerMessage::Ordering { message, .. } => message,
+        let (message, view) = match message {
+            PeerMessage::Ordering { message, view } => (message, view.number),
             PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }) => {
                 return self.tells_agreed(node, *slot, *digest);
             }
@@ -54,9 +54,7 @@ impl Judge {
             | Testimony::Leads { ballot, decided } => self.vouching.vouched(node, ballot, decided),
             Testimony::TellsDecided { from, batches } => self.tells_decided(node, from, batches),
             Testimony::Surveys { request } => {
-                if let Some(forgetful) = self.forgetful.get_mut(&node) {
-                    forgetful.request = request;
-                }
+                self.surveys(node, view, request);
                 Ok(())
             }
             Testimony::Surveyed {
@@ -82,7 +80,7 @@ impl Judge {
         from: NodeId,
         message: &PeerMessage<AnyMessage>,
     ) {
-        let PeerMessage::Ordering { message, .. } = message else {
+        let PeerMessage::Ordering { message, view } = message else {
             return;
         };
         match message.testimony() {
@@ -90,7 +88,7 @@ impl Judge {
                 self.phase_one.arrived(from, page.ballot);
             }
             Testimony::Surveyed { request, voted, .. } => {
-                self.surveyed(node, from, request, voted);
+                self.surveyed((node, from), view.number, (request, voted));
             }
             _ => {}
         }

@@ -109,13 +109,6 @@ impl Judge {
         }
     }
 
-    /// Whether all that `node` has told is known to it, as far as votes and promises go: it may vote.
-    pub(in super::super) fn remembers(&self, node: NodeId) -> bool {
-        let decided = self.known_by(node);
-        let forgetful = self.forgetful.get(&node);
-        forgetful.is_none_or(|forgetful| forgetful.knows_all(decided))
-    }
-
     /// `node` begins a life in which it lacks nothing but records of some slots.
     pub(in super::super) fn restarted_on_damage(
         &self,

@@ -330,11 +330,29 @@ pub enum Plant {
     ResumeKeepsParked,
     /// Snapshots do not tell which client has a session.
     TenantNotInSnapshot,
+    /// Of the calls that one step answers only the first is.
+    FirstOfManyWoken,
+    /// Of what several timers of one tick answer, only what the last one does is told.
+    LastTimerAnswers,
+    /// Only who leads keeps the answers of a slot's woken calls behind the first one.
+    ManyWokenKeptByLeader,
+    /// A snapshot taken while its slot is executed holds only the first of the answers that the slot gives to calls that waited.
+    ManyWokenNotInSnapshot,
+    /// A call that parks and is answered in one slot stays parked in its session.
+    WokenInItsSlotParked,
+    /// A call that was woken is executed again when it comes again.
+    WokenExecutesAgain,
+    /// A restored feed wakes its watchers in another order.
+    WatchersInOtherOrder,
+    /// The image of a feed does not say how many changes were trimmed.
+    LostNotInImage,
+    /// A watcher with an old number waits for the next change before it is told.
+    OldNumberWaits,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 162] = [
+    pub const ALL: [Plant; 171] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -497,6 +515,15 @@ impl Plant {
         Plant::EarlierTenancyKept,
         Plant::ResumeKeepsParked,
         Plant::TenantNotInSnapshot,
+        Plant::FirstOfManyWoken,
+        Plant::LastTimerAnswers,
+        Plant::ManyWokenKeptByLeader,
+        Plant::ManyWokenNotInSnapshot,
+        Plant::WokenInItsSlotParked,
+        Plant::WokenExecutesAgain,
+        Plant::WatchersInOtherOrder,
+        Plant::LostNotInImage,
+        Plant::OldNumberWaits,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -332,6 +332,24 @@ pub enum Plant {
     ResumeKeepsParked,
     /// Snapshots do not tell which client has a session.
     TenantNotInSnapshot,
+    /// Of the calls that one step answers only the first is.
+    FirstOfManyWoken,
+    /// Of what several timers of one tick answer, only what the last one does is told.
+    LastTimerAnswers,
+    /// Only who leads keeps the answers of a slot's woken calls behind the first one.
+    ManyWokenKeptByLeader,
+    /// A snapshot taken while its slot is executed holds only the first of the answers that the slot gives to calls that waited.
+    ManyWokenNotInSnapshot,
+    /// A call that parks and is answered in one slot stays parked in its session.
+    WokenInItsSlotParked,
+    /// A call that was woken is executed again when it comes again.
+    WokenExecutesAgain,
+    /// A restored feed wakes its watchers in another order.
+    WatchersInOtherOrder,
+    /// The image of a feed does not say how many changes were trimmed.
+    LostNotInImage,
+    /// A watcher with an old number waits for the next change before it is told.
+    OldNumberWaits,
     /// Segments of which nothing is needed stay in the log.
     SegmentsKept,
     /// Older snapshots are not removed.
@@ -342,7 +360,7 @@ pub enum Plant {
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 163] = [
+    pub const ALL: [Plant; 172] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -506,6 +524,15 @@ impl Plant {
         Plant::EarlierTenancyKept,
         Plant::ResumeKeepsParked,
         Plant::TenantNotInSnapshot,
+        Plant::FirstOfManyWoken,
+        Plant::LastTimerAnswers,
+        Plant::ManyWokenKeptByLeader,
+        Plant::ManyWokenNotInSnapshot,
+        Plant::WokenInItsSlotParked,
+        Plant::WokenExecutesAgain,
+        Plant::WatchersInOtherOrder,
+        Plant::LostNotInImage,
+        Plant::OldNumberWaits,
     ];
 
     /// Plants that show only after hours: the run of an hour is what finds them.

@@ -205,10 +205,14 @@ impl LiveObject {
         answers: &mut Vec<LaterAnswer>,
     ) {
         let last = self.agenda.timers.last();
+        let before = answers.len();
         for _ in 0..TIMERS_AT_ONCE {
             let Some(payload) = self.agenda.timers.take_due(due_upto(stamp), last) else {
                 return;
             };
+            if planted(Plant::LastTimerAnswers) {
+                answers.truncate(before);
+            }
             let env = Environment { stamp, index };
             let step = RunningStep::new(index, stamp);
             let mut turn = Turn::new(step, &mut self.agenda, parked, answers);

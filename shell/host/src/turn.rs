@@ -2,6 +2,7 @@
 
 use crate::limits::{PARKED_MAX, TIMERS_MAX};
 use bytes::Bytes;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Agenda, CallPlace, CommandId, Deadline, Duration, LaterAnswer, Outcome, Stamp, Timer, Wall,
 };
@@ -104,7 +105,10 @@ impl Turn<'_> {
         let was_parked = self.agenda.parked.take(id);
         if was_parked {
             let by = self.step.by;
-            self.answers.push(LaterAnswer { by, id, outcome });
+            let is_first = self.answers.last().is_none_or(|last| last.by != by);
+            if is_first || !planted(Plant::FirstOfManyWoken) {
+                self.answers.push(LaterAnswer { by, id, outcome });
+            }
         }
         was_parked
     }

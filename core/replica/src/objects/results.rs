@@ -8,7 +8,7 @@ use crate::local::waiting::Line;
 use crate::objects::pipeline::Calls;
 use crate::replicated::sessions;
 use crate::{Output, Replica, ReplyState};
-use quorate_ordering::Ordering;
+use quorate_ordering::{Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CommandId, LaterAnswer, Outcome, Slot, SlotResults, StepResult, ToClient};
 
@@ -42,14 +42,23 @@ impl<O: Ordering> Replica<O> {
             for (place, id) in calls.calls() {
                 sessions::record(frozen, id, state_of(&results.steps[place]));
             }
-            for LaterAnswer { id, outcome, .. } in &results.answers {
+            let few = planted(Plant::ManyWokenNotInSnapshot).then_some(1);
+            for LaterAnswer { id, outcome, .. } in
+                results.answers.iter().take(few.unwrap_or(usize::MAX))
+            {
                 sessions::wake(frozen, *id, outcome.clone());
             }
         }
         let dropped = self.keep_replies(&calls, &results);
         let SlotResults { steps, answers } = results;
+        let comes_first = planted(Plant::WokenInItsSlotParked);
+        if comes_first {
+            self.woken(answers.clone(), out);
+        }
         self.record(&calls, steps, &answers, out);
-        self.woken(answers, out);
+        if !comes_first {
+            self.woken(answers, out);
+        }
         for id in dropped {
             if let Some(frozen) = self.checkpoints.frozen_table(slot) {
                 sessions::drop_reply(frozen, id);
@@ -127,7 +136,8 @@ impl<O: Ordering> Replica<O> {
     /// Parked calls have their answers: keeps them, and tells who waits.
     fn woken(&mut self, answers: Vec<LaterAnswer>, out: &mut Vec<Output<O::Message>>) {
         let is_served = !self.quarantine.is_set();
-        for LaterAnswer { id, outcome, .. } in answers {
+        let is_leading = matches!(self.role, Role::Leader { .. });
+        for (place, LaterAnswer { id, outcome, .. }) in answers.into_iter().enumerate() {
             let session = self.replicated.sessions.session_mut(id.session);
             let line = self.waiting.line(id.session).filter(|_| is_served);
             if planted(Plant::WokenOnlyWhereAwaited) && line.is_none() {
@@ -139,6 +149,9 @@ impl<O: Ordering> Replica<O> {
                     .and_then(|session| session.print(id.sequence));
                 answer(line, id, print, &outcome, out);
                 self.waiting.landed(id.session, 0);
+            }
+            if planted(Plant::ManyWokenKeptByLeader) && place > 0 && !is_leading {
+                continue;
             }
             if let Some(session) = session {
                 session.wake(id.sequence, outcome);

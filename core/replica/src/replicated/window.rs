@@ -103,6 +103,7 @@ impl Session {
         }
         match self.window.get(offset as usize) {
             None => Admission::New,
+            Some(entry) if planted(Plant::WokenExecutesAgain) && entry.is_woken() => Admission::New,
             Some(entry) => entry.meets(fingerprint),
         }
     }
@@ -355,6 +356,10 @@ impl Entry {
             Reply::Executed(ReplyState::Kept(_) | ReplyState::Woken(_)) => Admission::Answered,
             Reply::Executed(ReplyState::Gone) => Admission::Gone,
         }
+    }
+
+    fn is_woken(&self) -> bool {
+        matches!(self.reply, Reply::Executed(ReplyState::Woken(_)))
     }
 
     /// Whether it is kept although the client has acknowledged what is around it.

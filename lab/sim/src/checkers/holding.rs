@@ -49,6 +49,7 @@ pub fn told_by_lock(log: &[WaitingStep]) -> Told {
             }
             WaitingStep::Tick(now) => lock.tick(*now),
             WaitingStep::Offer(_) | WaitingStep::OfferAt(..) | WaitingStep::Take(..) => {}
+            WaitingStep::Publish(_) | WaitingStep::PublishAt(..) | WaitingStep::Watch { .. } => {}
         }
         lock.serve();
         // Who does not wait at all.

@@ -37,6 +37,7 @@ pub mod standing;
 mod timeline;
 pub mod views;
 pub mod vouching;
+pub mod watching;
 pub mod witness;
 pub mod written;
 
@@ -87,6 +88,8 @@ pub enum Property {
     AnyState,
     /// Calls that wait are answered once, in their order, and none is forgotten.
     Rendezvous,
+    /// Each change that is published comes to those who watch once and in order, or they are told how many they lost.
+    Watching,
     /// Replicas that executed the same hold the same.
     Digest,
     /// A client that nobody answers tries all nodes, and pauses in between.

@@ -55,6 +55,10 @@ pub enum Call {
     Acquire(u64),
     /// `release()` of a lock.
     Release,
+    /// `publish(change)` of a feed, or `publish(change, delay)` with a delay in milliseconds, if it comes by a timer.
+    Publish(i64, Option<u64>),
+    /// `watch(seen, timeout)` of a feed, with the number of the last change that was seen, and a timeout in milliseconds, if any.
+    Watch(i64, Option<u64>),
 }
 
 /// What is wrong with a recorded call.
@@ -173,6 +177,8 @@ impl Call {
             Self::Take(_) => "get",
             Self::Acquire(_) => "acquire",
             Self::Release => "release",
+            Self::Publish(..) => "publish",
+            Self::Watch(..) => "watch",
         }
     }
 
@@ -182,7 +188,12 @@ impl Call {
             Self::Read | Self::Sum | Self::Balance => vec![],
             Self::Take(None) | Self::Release => vec![],
             Self::Take(Some(ms)) | Self::Acquire(ms) => vec![Value::from(true), seconds(*ms)],
-            Self::Offer(item, 0) => vec![Value::from(*item)],
+            Self::Offer(number, 0) | Self::Publish(number, None) | Self::Watch(number, None) => {
+                vec![Value::from(*number)]
+            }
+            Self::Publish(number, Some(ms)) | Self::Watch(number, Some(ms)) => {
+                vec![Value::from(*number), seconds(*ms)]
+            }
             Self::Offer(item, ms) => vec![Value::from(*item), seconds(*ms)],
             Self::Write(value) => vec![value.clone()],
             Self::Cas(expected, new) => vec![expected.clone(), new.clone()],
@@ -204,6 +215,7 @@ impl Call {
             Self::Read | Self::Write(_) | Self::Cas(..) | Self::Add(_) | Self::Sum => None,
             Self::Deposit(_) | Self::Debit(_) | Self::Balance => None,
             Self::Offer(..) | Self::Take(_) | Self::Acquire(_) | Self::Release => None,
+            Self::Publish(..) | Self::Watch(..) => None,
         }
     }
 }
@@ -239,7 +251,12 @@ impl Model for RecordedObject {
             }
             Call::Debit(amount) if *amount > number => (state.clone(), Value::Bool(false)),
             Call::Debit(amount) => (Value::from(number.wrapping_sub(*amount)), Value::Bool(true)),
-            Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => {
+            Call::Offer(..)
+            | Call::Take(_)
+            | Call::Acquire(_)
+            | Call::Release
+            | Call::Publish(..)
+            | Call::Watch(..) => {
                 unreachable!("no history has calls that wait")
             }
         }
@@ -252,6 +269,7 @@ impl Model for RecordedObject {
             Call::Write(_) | Call::Put(..) | Call::Append(..) => false,
             Call::Add(_) | Call::Deposit(_) => false,
             Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => false,
+            Call::Publish(..) | Call::Watch(..) => false,
         }
     }
 
@@ -263,6 +281,7 @@ impl Model for RecordedObject {
             Call::Cas(..) | Call::Delete(_) | Call::Write(_) | Call::Put(..) => None,
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
             Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => None,
+            Call::Publish(..) | Call::Watch(..) => None,
         }
     }
 
@@ -273,6 +292,7 @@ impl Model for RecordedObject {
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
             Call::Read | Call::Get(_) | Call::Sum | Call::Balance => None,
             Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => None,
+            Call::Publish(..) | Call::Watch(..) => None,
         }
     }
 }

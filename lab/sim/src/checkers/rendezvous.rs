@@ -9,7 +9,7 @@ use super::{Property, Violation};
 use quorate_types::{CommandId, NodeId, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a place in the log does to those who wait, at the queue or for the lock.
+/// What a place in the log does to those who wait, at the queue, for the lock or for a change of the feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitingStep {
     /// A call offers an item.
@@ -29,6 +29,19 @@ pub enum WaitingStep {
     },
     /// A call gives the lock back.
     Release(CommandId),
+    /// A call publishes a change.
+    Publish(i64),
+    /// A call publishes a change that comes at an agreed time.
+    PublishAt(i64, u64),
+    /// A call asks for what came behind a change, or waits for it, until an agreed time if it names one.
+    Watch {
+        /// The call.
+        id: CommandId,
+        /// The number of the change; `None`: the newest there is.
+        seen: Option<i64>,
+        /// Until when.
+        until: Option<u64>,
+    },
     /// A call ends the waiting of calls, if they are of its session.
     Cancel(SessionId, Vec<CommandId>),
     /// A session is over.
@@ -129,6 +142,7 @@ fn told_by_queue(log: &[WaitingStep]) -> Told {
             }
             WaitingStep::Tick(now) => queue.tick(*now),
             WaitingStep::Acquire { .. } | WaitingStep::Release(_) => {}
+            WaitingStep::Publish(_) | WaitingStep::PublishAt(..) | WaitingStep::Watch { .. } => {}
         }
     }
     queue.given

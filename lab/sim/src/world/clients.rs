@@ -6,6 +6,7 @@ use super::events::Event;
 use super::judge::Open;
 use super::quiet::Rest;
 use super::random::Random;
+use super::watchers::Watcher;
 use super::workload::Workload;
 use quorate_session::{ClientSession, SessionConfig, Ticket};
 use quorate_types::{CommandId, ConnectionId, NodeId, Secret, SessionId};
@@ -35,8 +36,10 @@ pub(super) struct Client {
     pub has_felt_cut: bool,
     /// It only reads.
     pub is_reader: bool,
-    /// It only calls the queue.
+    /// It only calls the queue and the lock.
     pub is_waiter: bool,
+    /// It only calls the feed.
+    pub watcher: Option<Watcher>,
     /// The secret of its session: a process that begins with it resumes that.
     pub secret: Secret,
     /// Its own choices.
@@ -54,7 +57,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Its calls that take an item, and have none yet.
+    /// Its calls that wait for an item, the lock or a change, and have none yet.
     pub(super) fn takes(&self) -> usize {
         let open = self.open.values();
         open.filter(|open| open.takes()).count()
@@ -62,7 +65,7 @@ impl Client {
 }
 
 impl World {
-    /// Some who wait for an item without a time have waited long enough when they think of it again.
+    /// Some who wait for an item or a change without a time have waited long enough when they think of it again.
     pub(super) fn client_gives_up(&mut self, number: u64) {
         let client = self.clients.get_mut(&number).expect("clients stay");
         let mut open = client.open.iter();

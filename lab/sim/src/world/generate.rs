@@ -57,6 +57,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         seed: setup.seed,
         clients: None,
         waiters: setup.draw_waiters(),
+        watchers: setup.draw_watchers(),
         shape: Some(shape),
         until: Duration::from_millis(until_ms),
         faults,

@@ -15,6 +15,7 @@ mod views;
 mod writes;
 
 use super::clock::Moment;
+use super::feed;
 use super::workload::{self, Drawn, lets_wait};
 use crate::checkers::ages::Ages;
 use crate::checkers::agreement::{Agreement, Fingerprint};
@@ -29,6 +30,7 @@ use crate::checkers::recorded::Call;
 use crate::checkers::rendezvous::Rendezvous;
 use crate::checkers::views::Views;
 use crate::checkers::vouching::Vouching;
+use crate::checkers::watching::Watching;
 use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::written::Written;
 use crate::checkers::{Property, Violation};
@@ -69,20 +71,25 @@ impl Open {
         self.drawn.is_any()
     }
 
-    /// Whether it waits for an item of the queue, or for the lock.
+    /// Whether it waits for an item of the queue, for the lock or for a change.
     pub(super) fn takes(&self) -> bool {
-        matches!(self.drawn.call, Call::Take(_) | Call::Acquire(_))
+        waits(&self.drawn.call)
     }
 
     /// Whether it does for as long as it takes.
     pub(super) fn takes_patiently(&self) -> bool {
-        self.drawn.call == Call::Take(None)
+        matches!(self.drawn.call, Call::Take(None) | Call::Watch(_, None))
     }
 
     /// Whether a lease's answer is enough for it.
     pub(super) fn wants_lease(&self) -> bool {
         self.drawn.level == Some(ReadLevel::Lease)
     }
+}
+
+/// Whether a call may wait for others.
+fn waits(call: &Call) -> bool {
+    matches!(call, Call::Take(_) | Call::Acquire(_) | Call::Watch(..))
 }
 
 /// Where an answer comes from.
@@ -114,6 +121,7 @@ pub(super) struct Judge {
     durability: Durability,
     witness: LogWitness<Group>,
     rendezvous: Rendezvous,
+    watching: Watching,
     /// Calls that end the waiting of others, and those.
     cancels: BTreeMap<CommandId, Vec<CommandId>>,
     recorder: Recorder,
@@ -190,6 +198,7 @@ impl Judge {
             durability: Durability::default(),
             witness: LogWitness::new(Group),
             rendezvous: Rendezvous::default(),
+            watching: Watching::new(feed::KEPT_MAX),
             cancels: BTreeMap::new(),
             recorder: Recorder::default(),
             ages: Ages::default(),
@@ -373,7 +382,7 @@ impl Judge {
         self.operations += 1;
         let number = self.operations;
         // A taker's answer is owed once there is an item, or its time is over: `feed_takers`.
-        if !matches!(drawn.call, Call::Take(_) | Call::Acquire(_)) {
+        if !waits(&drawn.call) {
             self.liveness.invoked(now.0, client, number);
         }
         let name = workload::OBJECTS[drawn.object.0 as usize].0;
@@ -431,6 +440,7 @@ impl Judge {
             });
         }
         self.liveness.completed(now.0, open.number)?;
+        self.heard(&open, &result)?;
         Ok((open.drawn.call, result))
     }
 

@@ -15,6 +15,7 @@ mod events;
 mod fault;
 mod fault_text;
 mod faults;
+mod feed;
 mod freezing;
 mod generate;
 mod grouping;
@@ -53,6 +54,7 @@ mod stall;
 mod trace;
 mod view_changing;
 mod watched;
+mod watchers;
 mod workload;
 mod writing;
 
@@ -90,6 +92,7 @@ use sightings::Sightings;
 use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::Trace;
+use watchers::Watcher;
 use workload::Workload;
 
 /// Everything of one run.
@@ -144,8 +147,8 @@ impl World {
             setup.sessions_max += clients.saturating_sub(setup.clients) as usize;
             setup.clients = clients;
         }
-        setup.waiters = schedule.waiters;
-        setup.sessions_max += schedule.waiters as usize;
+        (setup.waiters, setup.watchers) = (schedule.waiters, schedule.watchers);
+        setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         World::of(setup, schedule, telling)
     }
 
@@ -230,7 +233,8 @@ impl World {
 
     fn make_clients(&mut self) {
         let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();
-        for number in 1..=self.setup.clients + self.setup.waiters {
+        let watching_from = self.setup.clients + self.setup.waiters;
+        for number in 1..=self.setup.all_clients() {
             let mut random = Random::new(self.setup.seed, "client", number);
             let config = SessionConfig {
                 preference: if number > self.setup.load.readers && random.chance(700) {
@@ -255,6 +259,8 @@ impl World {
                 number,
                 self.setup.load.reads_per_mille,
             );
+            let watcher = (number > watching_from)
+                .then(|| Watcher::new(Random::new(self.setup.seed, "watching", number), number));
             self.clients.insert(
                 number,
                 Client {
@@ -267,7 +273,8 @@ impl World {
                     cut: 0,
                     has_felt_cut: false,
                     is_reader: number <= self.setup.load.readers,
-                    is_waiter: number > self.setup.clients,
+                    is_waiter: number > self.setup.clients && watcher.is_none(),
+                    watcher,
                     secret: clients::secret(nonce),
                     random,
                     config,

@@ -1,8 +1,9 @@
-//! The objects of one simulated node: the same Rust objects that real nodes serve, executed when the world says so.
+//! The objects of one simulated node: the same Rust objects that real nodes serve, and the feed, executed when the world says so.
 //!
 //! Work is done in the order in which it is handed in, one piece at a step. Encoding happens at the step, so that a run
 //! is the same each time; the real host encodes on a thread.
 
+use super::feed::Feed;
 use super::workload::payload;
 use crate::checkers::recorded::Call as Recorded;
 use bytes::Bytes;
@@ -419,7 +420,10 @@ impl Objects {
 fn fresh(specs: &[ObjectSpec]) -> LiveObjects {
     let made = specs.iter().enumerate().map(|(number, spec)| {
         let class = spec.class.strip_prefix("rust:").expect("a built-in object");
-        let object = create(class, &spec.arguments).expect("the setup names built-ins");
+        let object = match class {
+            "feed" => Box::new(Feed::default()),
+            _ => create(class, &spec.arguments).expect("the setup names built-ins"),
+        };
         (ObjectId(number as u32), LiveObject::new(object))
     });
     made.collect()

@@ -401,6 +401,10 @@ impl World {
             };
             self.exercised(row);
         }
+        let mut pairs = results.answers.windows(2);
+        if pairs.any(|pair| pair[0].by == pair[1].by) {
+            self.exercised(Row::WokenTogether);
+        }
     }
 
     /// Tells a replica when its objects have something to do first, if that has changed.

@@ -110,6 +110,8 @@ rows! {
     SkipForced 5 "operator has a call skipped that not all have reported";
     Woken 3000 "call that waited answered by another one";
     TimeOver 100 "call that waited until its time was over";
+    WokenTogether 300 "several calls that waited answered by one step";
+    ChangesLost 100 "watcher told how many changes it lost";
     TimerRan 500 "call that waited answered by a timer";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";

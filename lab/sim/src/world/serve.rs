@@ -61,13 +61,16 @@ impl World {
         let client = self.clients.get_mut(&number).expect("clients stay");
         let takes = client.takes();
         // The others' load is what the limits of a run suit.
-        let depth = if client.is_waiter { 1 } else { load.depth };
+        let is_light = client.is_waiter || client.watcher.is_some();
+        let depth = if is_light { 1 } else { load.depth };
         let is_busy = (client.open.len() - takes) as u64 >= depth;
         if is_busy || !self.stage.wants_operations() {
             return;
         }
         let is_dry = self.stage.is_faulty() && self.quiet.is_dry(self.now);
-        let drawn = if client.is_waiter {
+        let drawn = if let Some(watcher) = &mut client.watcher {
+            watcher.draw(takes > 0, is_dry)
+        } else if client.is_waiter {
             client.workload.draw_waiting(takes, is_dry)
         } else if client.is_reader {
             Some(client.workload.draw_read())
@@ -205,7 +208,10 @@ impl World {
             }
         };
         match ended {
-            Ok((call, result)) => client.workload.saw(&call, &result),
+            Ok((call, result)) => {
+                client.workload.saw(&call, &result);
+                self.watcher_heard(number, &result);
+            }
             Err(violation) => self.judged(Err(violation)),
         }
     }

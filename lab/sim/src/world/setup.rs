@@ -29,6 +29,8 @@ pub(super) struct Setup {
     pub clients: u64,
     /// Clients beside them that only call the queue.
     pub waiters: u64,
+    /// Clients beside all those that watch the feed, which no group without them has.
+    pub watchers: u64,
     /// Spans of the ordering.
     pub timing: Timing,
     /// Bounds of the ordering.
@@ -135,6 +137,7 @@ impl Setup {
             persistence,
             clients,
             waiters: 0,
+            watchers: 0,
             timing: timing(r),
             window: limits.pipeline as u64 + r.between(0, 56),
             limits,
@@ -197,6 +200,22 @@ impl Setup {
         }
     }
 
+    /// How many clients watch the feed: some in a seventh of the runs, for their calls cost time. As for those who wait, no answer
+    /// may go before it is heard.
+    pub(super) fn draw_watchers(&self) -> u64 {
+        let mut random = Random::new(self.seed, "watchers", 0);
+        if random.chance(250) && self.kept == KeptLimits::default() {
+            *random.pick(&[2, 2, 3, 4])
+        } else {
+            0
+        }
+    }
+
+    /// How many clients there are of all kinds.
+    pub(super) fn all_clients(&self) -> u64 {
+        self.clients + self.waiters + self.watchers
+    }
+
     /// What a client asks of its sessions.
     pub(super) fn draw_terms(&self, client: u64) -> SessionTerms {
         let mut random = Random::new(self.seed, "terms", client);
@@ -221,7 +240,7 @@ impl Setup {
 
     /// The longest expiry time of all clients.
     pub(super) fn expiry_max(&self) -> Duration {
-        let clients = 1..=self.clients + self.waiters;
+        let clients = 1..=self.all_clients();
         let expiries = clients.map(|client| self.draw_terms(client).expiry);
         expiries.max().unwrap_or(self.session_expiry)
     }
@@ -275,6 +294,7 @@ impl Setup {
             persistence: self.persistence,
             objects: super::workload::OBJECTS
                 .iter()
+                .filter(|(_, class)| *class != "feed" || self.watchers > 0)
                 .map(|(name, class)| ObjectSpec {
                     name: (*name).to_owned(),
                     class: format!("rust:{class}"),

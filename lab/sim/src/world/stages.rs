@@ -1,5 +1,6 @@
 //! The stages of a run: faults, then calm in which everything must work, a power cut of all nodes, and the final check.
 
+use super::clients::Client;
 use super::durable::DiskFound;
 use super::events::Event;
 use super::life::Death;
@@ -142,15 +143,21 @@ impl World {
         clients.all(|client| client.open.is_empty() && !client.session.has_given_up())
     }
 
-    /// Nobody works any more: waits until the time of the takers that named one is over, and offers items to the others.
+    /// Nobody works any more: waits until the time of those who wait and named one is over, and gives the others what they wait for.
     fn feed_takers(&mut self, since: Moment) {
-        let mut waiters = self.clients.iter().filter(|(_, client)| client.is_waiter);
+        self.feed(since, |client| client.is_waiter, Property::Rendezvous);
+        self.feed(since, |client| client.watcher.is_some(), Property::Watching);
+    }
+
+    fn feed(&mut self, since: Moment, is_kind: fn(&Client) -> bool, owed: Property) {
+        let mut waiters = self.clients.iter().filter(|(_, client)| is_kind(client));
         if !waiters.clone().any(|(_, client)| client.takes() > 0) {
             return;
         }
         if self.is_overdue(since) {
-            let detail = "takers wait for ever though their time is over or items are offered";
-            return self.blame(Property::Rendezvous, detail.to_owned());
+            let detail =
+                "calls wait for ever though their time is over or they are given something";
+            return self.blame(owed, detail.to_owned());
         }
         let mut open = waiters.clone().flat_map(|(_, client)| client.open.values());
         if open.any(|open| open.takes() && !open.takes_patiently()) {
@@ -159,7 +166,10 @@ impl World {
         let free = waiters.find(|(_, client)| client.open.len() == client.takes());
         if let Some(number) = free.map(|(number, _)| *number) {
             let client = self.clients.get_mut(&number).expect("found above");
-            let drawn = client.workload.draw_offer(0);
+            let drawn = match &mut client.watcher {
+                Some(watcher) => watcher.draw_publish(None),
+                None => client.workload.draw_offer(0),
+            };
             self.begin(number, drawn, NEVER);
         }
     }

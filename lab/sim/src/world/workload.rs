@@ -11,21 +11,23 @@ use quorate_wire::value::{self, Value, call};
 use serde_json::{Value as Json, json};
 
 /// Name and class of each object, in the order of the view.
-pub(super) const OBJECTS: [(&str, &str); 6] = [
+pub(super) const OBJECTS: [(&str, &str); 7] = [
     ("counter/a", "counter"),
     ("counter/b", "counter"),
     ("register/r", "register"),
     ("kv/m", "kv"),
     ("queue/q", "queue"),
     ("lock/l", "lock"),
+    ("feed/f", "feed"),
 ];
 
 /// So many of them, the first ones, are in histories.
 pub(super) const RECORDED: usize = 4;
 
-/// The others: clients that wait call them, and nobody else.
+/// The others: clients that wait call them, or those that watch the last one, and nobody else.
 pub(super) const QUEUE: ObjectId = ObjectId(RECORDED as u32);
 pub(super) const LOCK: ObjectId = ObjectId(RECORDED as u32 + 1);
+pub(super) const FEED: ObjectId = ObjectId(RECORDED as u32 + 2);
 
 /// Takers wait for less, and items come earlier.
 const PATIENCE_MS: u64 = 3_000;
@@ -273,6 +275,7 @@ pub(super) fn result(call: &Call, outcome: &Outcome) -> Json {
             Ok(Value::Bool(truth)) => json!(truth),
             Ok(Value::Int(number)) => json!(number),
             Ok(Value::Text(text)) => json!(text),
+            Ok(Value::List(items)) => items.iter().map(number_of).collect(),
             Ok(other) => json!({"unexpected": other.kind_name()}),
             Err(error) => json!({"undecodable": error.to_string()}),
         },
@@ -286,6 +289,14 @@ pub(super) fn result(call: &Call, outcome: &Outcome) -> Json {
         }
         (_, Outcome::Raised(bytes)) => json!({"raised": format!("{bytes:?}")}),
         (_, Outcome::Skipped) => json!({"skipped": true}),
+    }
+}
+
+/// A number of a list; null for anything else.
+fn number_of(item: &Value) -> Json {
+    match item {
+        Value::Int(number) => json!(number),
+        _ => Json::Null,
     }
 }
 

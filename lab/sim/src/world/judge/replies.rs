@@ -1,8 +1,10 @@
 //! Replies as clients hear them, and those that come with the call of somebody else.
 
+use super::super::feed::FROM_HERE;
 use super::super::ledger;
+use super::super::watchers::news_of;
 use super::super::workload::{self, lets_wait};
-use super::{Judge, Judged, broken, reply_hash};
+use super::{Judge, Judged, Open, broken, reply_hash};
 use crate::checkers::Property;
 use crate::checkers::recorded::Call;
 use crate::checkers::rendezvous::WaitingStep;
@@ -38,15 +40,35 @@ impl Judge {
 
     /// A replica answers a call that waits or may, or a client hears it.
     pub(super) fn taken(&mut self, id: CommandId, outcome: &Outcome, by: Option<NodeId>) -> Judged {
-        let Some((_, call @ (Call::Take(_) | Call::Acquire(_) | Call::Release))) =
-            self.calls.get(&id)
-        else {
+        let Some((_, call)) = self.calls.get(&id) else {
             return Ok(());
         };
+        let is_watch = match call {
+            Call::Take(_) | Call::Acquire(_) | Call::Release => false,
+            Call::Watch(..) => true,
+            _ => return Ok(()),
+        };
         match workload::result(call, outcome) {
+            Json::Null if is_watch => self.watching.told(id, None, by),
             Json::Null => self.rendezvous.told(id, None, by),
             Json::Number(item) => self.rendezvous.told(id, item.as_i64(), by),
-            _ => broken(Property::Rendezvous, format!("{id} was told {outcome:?}")),
+            result => match news_of(&result) {
+                Some(news) => self.watching.told(id, Some(news), by),
+                None if is_watch => {
+                    broken(Property::Watching, format!("{id} was told {outcome:?}"))
+                }
+                None => broken(Property::Rendezvous, format!("{id} was told {outcome:?}")),
+            },
+        }
+    }
+
+    /// A client hears the answer to an operation.
+    pub(super) fn heard(&mut self, open: &Open, result: &Json) -> Judged {
+        match (&open.drawn.call, news_of(result)) {
+            (Call::Watch(seen, _), Some(news)) => {
+                self.watching.heard(open.client, behind(*seen), &news)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -80,8 +102,14 @@ impl Judge {
                 }
             }
         }
-        self.rendezvous.check(&steps)
+        self.rendezvous.check(&steps)?;
+        self.watching.check(&steps)
     }
+}
+
+/// The change that a call names which watches.
+fn behind(seen: i64) -> Option<i64> {
+    (seen != FROM_HERE).then_some(seen)
 }
 
 /// What a call at this place and time does to those who wait.
@@ -98,6 +126,13 @@ fn step_of(call: &Call, id: CommandId, place: (Slot, u32), now: u64) -> Option<W
             Some(WaitingStep::Acquire { id, place, until })
         }
         Call::Release => Some(WaitingStep::Release(id)),
+        Call::Publish(change, None) => Some(WaitingStep::Publish(*change)),
+        Call::Publish(change, Some(delay)) => Some(WaitingStep::PublishAt(*change, after(*delay))),
+        Call::Watch(seen, timeout) => Some(WaitingStep::Watch {
+            id,
+            seen: behind(*seen),
+            until: timeout.map(after),
+        }),
         _ => None,
     }
 }

@@ -84,6 +84,7 @@ pub(in super::super) fn schedule(setup: &Setup, span: Duration) -> Schedule {
         seed: setup.seed,
         clients: Some(setup.clients),
         waiters: setup.waiters,
+        watchers: 0,
         shape: Some(Shape {
             nodes: setup.nodes,
             acceptors: setup.acceptors,

@@ -106,14 +106,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The times of a group that shares its nodes with many others: what it says while nobody calls it costs a tenth. A leader whose
-    /// process ends is noticed as soon as ever, one that hangs or is cut off after 2 to 3.5 seconds.
+    /// The times of a group that shares its nodes with many others: what it says while nobody calls it costs little. A leader whose
+    /// process ends is noticed as soon as ever, one that hangs or is cut off after 3 to 5 seconds.
     #[must_use]
     pub fn of_many() -> Timing {
         Timing {
-            heartbeat: Duration::from_millis(500),
-            election_min: Duration::from_millis(2_000),
-            election_max: Duration::from_millis(3_500),
+            heartbeat: Duration::from_millis(1_000),
+            election_min: Duration::from_millis(3_000),
+            election_max: Duration::from_millis(5_000),
             lease: Duration::from_millis(400),
             ..Timing::default()
         }

@@ -1,5 +1,6 @@
 //! The configuration of a replica.
 
+use crate::limits::CLOCK_EVERY;
 use quorate_types::{Duration, Incarnation, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
 
 /// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
@@ -18,6 +19,8 @@ pub struct ReplicaConfig {
     pub may_run_elsewhere: bool,
     /// Whether this group decides which other groups its cluster has: the first one does.
     pub decides_groups: bool,
+    /// How often this node tells the others its wall clock.
+    pub clock_every: Duration,
     /// The view in force.
     pub view: View,
     /// The longest expiry time that this node's clients get for their sessions.
@@ -122,6 +125,7 @@ impl ReplicaConfig {
             fresh: Incarnation(u64::from(own.0) << 48 | boot),
             may_run_elsewhere: false,
             decides_groups: true,
+            clock_every: CLOCK_EVERY,
             view,
             expiry_max: SessionTerms::EXPIRY_MAX,
             sessions_max: 1_000_000,

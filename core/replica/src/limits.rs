@@ -148,8 +148,11 @@ pub const TRAIL_FRESH: Duration = Duration::from_millis(1_000);
 /// Time after a refusal until the report of a host's death is submitted again.
 pub const POISON_REPORT_EVERY: Duration = Duration::from_millis(500);
 
-/// How often a node tells the others its wall clock.
+/// How often a node tells the others its wall clock, unless it is told otherwise.
 pub const CLOCK_EVERY: Duration = Duration::from_millis(1_000);
+
+/// The same in a group that shares its nodes with many others. In between, clocks are taken to run as fast as the own one.
+pub const CLOCK_OF_MANY_EVERY: Duration = Duration::from_millis(5_000);
 
 /// How far a stamp may be from the median clock of a majority: synchronized clocks differ by far less, and
 /// objects tolerate it.

@@ -361,7 +361,7 @@ impl<O: Ordering> Replica<O> {
         let mut earliest = self.instances.next_wake();
         for due in [
             self.reads.next_wake(),
-            self.expiry.next_wake(),
+            self.expiry.next_wake(self.replicated.sessions.len()),
             self.disconnects.next_wake(),
             self.agreement.next_wake(),
             self.quarantine.next_wake(),

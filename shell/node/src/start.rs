@@ -31,6 +31,7 @@ use mio::{Poll, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, UnkeptState};
 use quorate_ordering::{Config, Past, Standing, Timing};
+use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
 };
@@ -536,10 +537,15 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     } else {
         quorate_replica::Snapshots::Disabled
     };
+    let is_first = identity.group == GroupId::FIRST;
     ReplicaConfig {
         snapshots,
         incarnation: identity.votes_as,
-        decides_groups: identity.group == GroupId::FIRST,
+        decides_groups: is_first,
+        clock_every: match is_first {
+            true => CLOCK_EVERY,
+            false => CLOCK_OF_MANY_EVERY,
+        },
         may_run_elsewhere: identity.observing == Some(Observing::Lost(MemoryLoss::DirectoryOld)),
         ..ReplicaConfig::new(identity.node, identity.boot, identity.view.clone())
     }

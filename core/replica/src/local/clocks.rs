@@ -4,7 +4,7 @@
 //! median of a majority. While it does not know the clocks of a majority, it advances agreed time from the
 //! newest stamp. The state here is local; the agreed stamps are in the log (`replicated`).
 
-use crate::limits::{CLOCK_BOUND, CLOCK_EVERY};
+use crate::limits::CLOCK_BOUND;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
@@ -135,7 +135,7 @@ impl<O: Ordering> Replica<O> {
         if to.is_empty() {
             return;
         }
-        self.clocks.tell_at = now + CLOCK_EVERY;
+        self.clocks.tell_at = now + self.config.clock_every;
         let votes = self.instances.current().status().votes;
         out.push(Output::Send {
             to,

@@ -170,8 +170,14 @@ impl Expiry {
         self.forwarded.retain(|_, waits| waits.waiter != connection);
     }
 
-    pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.term.as_ref().map(|term| term.sweep_at)
+    /// When a leader looks at its sessions again. Where there are none it needs no clock: the next one comes with a turn.
+    pub(crate) fn next_wake(&self, sessions: usize) -> Option<Time> {
+        let term = self.term.as_ref()?;
+        let is_idle = sessions == 0
+            && term.gathering.is_none()
+            && term.due.is_empty()
+            && term.expiring.is_empty();
+        (!is_idle).then_some(term.sweep_at)
     }
 
     /// Whether this node leads and its own `Lead` is the newest in the log.

@@ -1,8 +1,8 @@
 //! Nothing grows with time: what each node keeps stays below its stated bound, and later hours need no more than earlier ones.
 //!
-//! The first span of a run settles and counts for nothing. After it no sample may exceed its bound, and the highest samples of the
-//! last third of the spans may exceed those of the first third by a fifth, or by one grain where samples are small numbers of
-//! things. Called by the world in runs of hours.
+//! The first span of a run settles and counts for nothing. After it no sample may exceed its bound. What is usual in a span, the median
+//! of the spans' highest samples, may be a fifth higher in the last third of the run than in the first one, or one grain where samples
+//! are small numbers of things: a leak lifts all spans, and faults only some. Called by the world in runs of hours.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Footprint {
     kept: BTreeMap<&'static str, (Bounded, [u64; SPANS as usize])>,
 }
 
-/// The highest sample of the first spans but one, of the last ones, and what it may be.
+/// What is usual in the first spans but one and in the last ones, what there was at most, and what it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Highest {
     /// What was sampled.
@@ -97,9 +97,9 @@ impl Footprint {
         let third = SPANS as usize / 3;
         self.kept.values().map(move |(kept, spans)| Highest {
             kept: *kept,
-            first: max(&spans[1..third]),
-            ever: max(spans),
-            last: max(&spans[SPANS as usize - third..]),
+            first: median(&spans[1..third]),
+            ever: spans.iter().copied().max().unwrap_or(0),
+            last: median(&spans[SPANS as usize - third..]),
         })
     }
 
@@ -118,7 +118,7 @@ impl Footprint {
                 return Err(Violation::new(
                     Property::BoundedMemory,
                     format!(
-                        "{what} grow: at most {first} in the first third, {last} in the last one"
+                        "{what} grow: {first} are usual in the first third, {last} in the last one"
                     ),
                 ));
             }
@@ -127,8 +127,11 @@ impl Footprint {
     }
 }
 
-fn max(spans: &[u64]) -> u64 {
-    spans.iter().copied().max().unwrap_or(0)
+/// The median of the spans' highest samples, the higher one of two.
+fn median(spans: &[u64]) -> u64 {
+    let mut sorted = spans.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
 impl fmt::Display for Highest {
@@ -167,6 +170,15 @@ mod tests {
             _ => 95 + span % 5,
         };
         footprint(sizes, 100).unwrap();
+    }
+
+    #[test]
+    fn a_few_spans_may_have_more_than_is_usual() {
+        let sizes = |span| match span {
+            18 | 21 => 180,
+            _ => 100,
+        };
+        footprint(sizes, 200).unwrap();
     }
 
     #[test]

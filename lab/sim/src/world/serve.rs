@@ -67,7 +67,10 @@ impl World {
         if is_busy || !self.stage.wants_operations() {
             return;
         }
-        let is_dry = self.stage.is_faulty() && self.quiet.is_dry(self.now);
+        // In a run of hours every second pace is dry: a queue that is offered as much as is taken would grow like a random walk.
+        let drains = |pace: Duration| (self.now.0 / pace.0) % 2 == 1;
+        let is_dry = self.stage.is_faulty() && self.quiet.is_dry(self.now)
+            || self.setup.pace.is_some_and(drains);
         let drawn = if let Some(watcher) = &mut client.watcher {
             watcher.draw(takes > 0, is_dry)
         } else if client.is_waiter {

@@ -59,9 +59,14 @@ impl Route {
 
     /// A node welcomed the client and told who the members are. It may yet refuse everything.
     pub(crate) fn welcomed(&mut self, node: NodeId, members: Vec<(NodeId, String)>) {
+        let in_use = self.addresses[self.current].clone();
         self.foreign.clear();
         self.renew(members);
-        self.current = self.position(node).unwrap_or(0);
+        self.current = self.position(node).unwrap_or_else(|| {
+            // Who is no member leaves soon: after it comes the first one.
+            self.addresses.insert(0, in_use);
+            0
+        });
     }
 
     /// The node in use tells that other nodes are members than before.
@@ -237,5 +242,19 @@ mod tests {
         assert!(!route.hinted(NodeId(9)));
         assert!(route.hinted(NodeId(3)));
         assert_eq!(route.address(), "c:1");
+    }
+
+    #[test]
+    fn a_node_that_is_no_member_leads_to_all_that_are() {
+        for members in [&[3][..], &[2, 3, 4]] {
+            let given = vec!["a:1".to_owned(), "b:1".to_owned()];
+            let mut route = Route::new(given, 0);
+            let named = |node: &u16| (NodeId(*node), format!("m{node}:1"));
+            route.welcomed(NodeId(1), members.iter().map(named).collect());
+            for member in members {
+                route.advance();
+                assert_eq!(route.address(), format!("m{member}:1"));
+            }
+        }
     }
 }

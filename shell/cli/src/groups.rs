@@ -10,12 +10,14 @@ use crate::table::table;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use quorate_client::{Answer, CallCause, CallError, Endpoint, Operation};
+use quorate_host::{HostConfig, HostedObject, PythonConfig};
 use quorate_node::{
-    GroupSetup, GroupStatus, NodeConfig, ObjectConfig, ReadChecksConfig, SandboxConfig,
+    GroupSetup, GroupStatus, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig, SandboxConfig,
     SnapshotConfig, constructor_arguments,
 };
-use quorate_types::{GroupChange, NodeId, NodeSet};
+use quorate_types::{GroupChange, NodeId, NodeSet, ObjectId};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -45,7 +47,7 @@ enum GroupsCommand {
 /// endpoint once it has a leader. The same command is safe to repeat.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Example: quorate group create orders shop:Orders --nodes 1,2,3\n         quorate call --endpoint quorate://orders@127.0.0.1:7400 place 17"
+    after_help = "Example: quorate group create orders shop:Orders --nodes 1,2,3\n         quorate call --endpoint quorate://orders@127.0.0.1:7400 Orders place 17"
 )]
 struct CreateArgs {
     /// What clients call it: 1 to 64 letters, digits, -, _ and ., the first no `.`.
@@ -109,12 +111,12 @@ pub(crate) fn run(args: &GroupsArgs, as_json: bool) -> Result<(), CliError> {
 }
 
 /// The first group of the cluster: only that one decides which others there are.
-fn first_group(group: &GroupArgs) -> Result<GroupAccess, CliError> {
+pub(crate) fn first_group(group: &GroupArgs) -> Result<GroupAccess, CliError> {
     let access = group.read()?;
     match &access.endpoint.group {
         None => Ok(access),
         Some(name) => Err(CliError::usage(format!(
-            "--endpoint names the group {name}: the cluster's first group decides which groups there are"
+            "--endpoint names the group {name}: only the cluster's first group has other groups, and nodes that join"
         ))
         .advise("leave out what stands before the @")),
     }
@@ -138,8 +140,8 @@ fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
     let timeout = seconds::duration(args.timeout);
     let until = Instant::now() + timeout;
     let change = GroupChange::Create {
-        name,
         nodes: nodes(args, &access)?,
+        name,
         setup: Bytes::from(setup),
     };
     let created = decide(&access, timeout, change)?;
@@ -164,8 +166,22 @@ fn setup(args: &CreateArgs) -> Result<GroupSetup, CliError> {
     if module.is_empty() || class.is_empty() {
         return Err(not_a_class(&args.class));
     }
-    constructor_arguments(args.args.as_deref(), args.kwargs.as_deref())
+    let arguments = constructor_arguments(args.args.as_deref(), args.kwargs.as_deref())
         .map_err(|error| CliError::usage(format!("--{error}")))?;
+    if module == "rust" {
+        // Of others the nodes know whether they have them.
+        let object = HostedObject {
+            id: ObjectId(0),
+            name: class.to_owned(),
+            class: args.class.clone(),
+            arguments: arguments.clone(),
+        };
+        let tried = quorate_host::check(HostConfig {
+            objects: vec![object],
+            python: PythonConfig::default(),
+        });
+        tried.map_err(|error| CliError::node(&NodeError::from(error)))?;
+    }
     let object = ObjectConfig {
         name: class.to_owned(),
         class: args.class.clone(),
@@ -196,6 +212,15 @@ fn not_a_class(text: &str) -> CliError {
 
 /// The nodes named, or all members.
 fn nodes(args: &CreateArgs, access: &GroupAccess) -> Result<NodeSet, CliError> {
+    // The same command again is about the same nodes, whoever has joined or left since.
+    let states = states(access, ANSWER_MAX)?;
+    let known = states.iter().find(|(_, group)| group.name == args.name);
+    if let Some((_, group)) = known {
+        let given: BTreeSet<u16> = args.nodes.iter().copied().collect();
+        if given.is_empty() || given.iter().eq(&group.nodes) {
+            return Ok(group.nodes.iter().copied().map(NodeId).collect());
+        }
+    }
     let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
     let members: Vec<u16> = view.members.iter().map(|member| member.node).collect();
     let named = match args.nodes.is_empty() {
@@ -290,12 +315,12 @@ fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
     let access = first_group(&args.group)?;
     let states = states(&access, seconds::duration(args.timeout))?;
     let mut groups: Vec<&GroupStatus> = states.iter().map(|(_, group)| group).collect();
-    groups.sort_by_key(|group| group.created);
-    groups.dedup_by_key(|group| group.created);
+    groups.sort_by_key(|group| (group.created, group.id));
+    groups.dedup_by_key(|group| (group.created, group.id));
     let of = |group: &GroupStatus| {
         let says = states
             .iter()
-            .filter(|(_, other)| other.created == group.created);
+            .filter(|(_, other)| (other.created, other.id) == (group.created, group.id));
         let says = says.filter_map(|(node, other)| Some((*node, other.state.clone()?)));
         says.collect::<Vec<(u16, String)>>()
     };

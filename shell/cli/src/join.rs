@@ -5,6 +5,7 @@
 
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
+use crate::groups;
 use crate::newcomer::{FILE, Newcomer, NodeNumbers};
 use crate::node::random;
 use crate::own_node::OwnNode;
@@ -121,7 +122,7 @@ enum JoinRole {
 
 /// Prints a token.
 pub(crate) fn invite(args: &InviteArgs, as_json: bool) -> Result<(), CliError> {
-    let access = args.group.read()?;
+    let access = groups::first_group(&args.group)?;
     let secret = [random()?.to_le_bytes(), random()?.to_le_bytes()].concat();
     let secret = Secret::new(secret.try_into().expect("two halves"));
     let client = access.connect(seconds::duration(args.timeout))?;
@@ -178,7 +179,7 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     }
     let node = OwnNode::new(as_json)?;
     let until = Instant::now() + seconds::duration(args.timeout);
-    let access = args.group.read()?;
+    let access = groups::first_group(&args.group)?;
     let mut newcomer = match Newcomer::earlier(args)? {
         Some(newcomer) => newcomer,
         None => {

@@ -133,6 +133,8 @@ impl NodeConnection {
         while read < READ_TURN_BYTES {
             let (offered, result) = self.read();
             match result {
+                // What came before the end is taken first.
+                Ok(0) if read > 0 => return Ok(true),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
                     read += count;

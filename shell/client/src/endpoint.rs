@@ -58,6 +58,9 @@ impl std::str::FromStr for Endpoint {
             Some((group, _)) if !GroupChange::is_name(group) => {
                 return Err(EndpointError::Group(group.to_string()));
             }
+            Some((_, hosts)) if hosts.contains('@') => {
+                return Err(EndpointError::Address(hosts.to_string()));
+            }
             Some((group, hosts)) => (Some(group), hosts),
             None => (None, hosts),
         };

@@ -8,7 +8,7 @@ use crate::{NodeConfig, NodeError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Connections without which a node does not start: its peers and a few clients.
-const CONNECTIONS_MIN: usize = 64;
+pub(crate) const CONNECTIONS_MIN: usize = 64;
 
 /// The configuration with as many connections as the process may have descriptors for.
 ///

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! groups/orders@1043/   the node of the group `orders`, created in slot 1043 of the first group
-//! made/orders@1043      it was made here once: a directory that is gone has lost votes
+//! made/orders@1043      its configuration: it was made here once, so a directory that is gone has lost votes
 //! ```
 
 use crate::group_setup::GroupSetup;
+use crate::identify::put_aside;
 use crate::{NodeConfig, NodeError};
 use quorate_storage::Identity;
 use quorate_types::{GroupChange, GroupEntry, Slot};
@@ -45,10 +46,19 @@ pub(crate) fn found_in(first: &Path) -> Result<Vec<GroupDirectory>, NodeError> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|error| NodeError::System("cannot list the groups", error))?;
-        if let Some((name, created)) = entry.file_name().to_str().and_then(parsed) {
+        let Some((name, created)) = entry
+            .file_name()
+            .to_str()
+            .and_then(parsed)
+            .map(|(name, created)| (name.to_owned(), created))
+        else {
+            continue;
+        };
+        // What was not made here is somebody else's.
+        if first.join(MADE).join(entry.file_name()).exists() {
             found.push(GroupDirectory {
                 first: first.to_owned(),
-                name: name.to_owned(),
+                name,
                 created,
                 made_of: None,
             });
@@ -97,54 +107,64 @@ impl GroupDirectory {
     /// # Errors
     /// When it cannot be made.
     pub(crate) fn make(&self, first: &NodeConfig) -> Result<(), NodeError> {
-        let path = self.path();
-        let Some(MadeOf { group, is_whole }) = self.made_of.as_ref().filter(|_| !path.exists())
-        else {
+        let (path, made) = (self.path(), self.made());
+        if path.join("node.toml").exists() {
             return Ok(());
+        }
+        let draft = path.with_file_name(format!(".{}", self.file_name()));
+        let refused = |error| NodeError::System("cannot make the directory of a group", error);
+        if made.exists() && !path.exists() && draft.join("node.toml").exists() {
+            return placed(&draft, &path).map_err(refused);
+        }
+        if made.exists() {
+            let config = NodeConfig::read(&made)?;
+            let text = config.to_toml();
+            let has = |name: &str| path.join(name).exists();
+            if has("identity-a") || has("identity-b") {
+                return written(&path.join("node.toml"), text.as_bytes()).map_err(refused);
+            }
+            if path.exists() {
+                put_aside(&path).map_err(refused)?;
+            }
+            self.drafted(&draft, &config, false)?;
+            written(&draft.join("node.toml"), text.as_bytes()).map_err(refused)?;
+            return placed(&draft, &path).map_err(refused);
+        }
+        let Some(MadeOf { group, is_whole }) = &self.made_of else {
+            return Err(NodeError::Unreadable(format!(
+                "{}: nothing says what this group is",
+                path.display()
+            )));
         };
         let setup = GroupSetup::of_bytes(&group.setup).map_err(NodeError::Unreadable)?;
         let config = setup.configure(first, group, path.clone())?;
-        let draft = path.with_file_name(format!(".{}", self.file_name()));
-        let made = self.made();
+        self.drafted(&draft, &config, *is_whole)?;
+        let text = config.to_toml();
+        written(&draft.join("node.toml"), text.as_bytes()).map_err(refused)?;
+        written(&made, text.as_bytes()).map_err(refused)?;
+        placed(&draft, &path).map_err(refused)
+    }
+
+    /// Makes the data directory in a place where no start looks for it. What an interrupted one left has never voted.
+    fn drafted(&self, draft: &Path, config: &NodeConfig, is_whole: bool) -> Result<(), NodeError> {
         let refused = |error| NodeError::System("cannot make the directory of a group", error);
-        fs::create_dir_all(self.first.join(GROUPS)).map_err(refused)?;
-        fs::create_dir_all(self.first.join(MADE)).map_err(refused)?;
-        if *is_whole && !made.exists() {
-            // What an interrupted one left has never voted.
-            removed(&draft).map_err(refused)?;
-            let own = config.own_member().expect("it is checked").member();
-            fs::create_dir(&draft).map_err(refused)?;
-            let persist = config.persist.as_storage();
-            Identity::init(
-                &draft,
-                config.cluster_id(),
-                own.node,
-                own.incarnation,
-                persist,
-            )?;
-            written(&draft, &config).map_err(refused)?;
-            noted(&made).map_err(refused)?;
-        } else if !(made.exists() && draft.join("node.toml").exists()) {
+        for folder in [GROUPS, MADE] {
+            fs::create_dir_all(self.first.join(folder)).map_err(refused)?;
+        }
+        synced(&self.first).map_err(refused)?;
+        removed(draft).map_err(refused)?;
+        fs::create_dir(draft).map_err(refused)?;
+        let own = config.own_member().expect("it is checked").member();
+        let (cluster, persist) = (config.cluster_id(), config.persist.as_storage());
+        if is_whole {
+            Identity::init(draft, cluster, own.node, own.incarnation, persist)?;
+        } else {
             tracing::warn!(
-                group = self.name,
                 "this node may have voted in the group before: it comes back as another incarnation"
             );
-            removed(&draft).map_err(refused)?;
-            fs::create_dir(&draft).map_err(refused)?;
-            let own = config.own_member().expect("it is checked").member();
-            let persist = config.persist.as_storage();
-            Identity::remake(
-                &draft,
-                config.cluster_id(),
-                own.node,
-                own.incarnation,
-                persist,
-            )?;
-            written(&draft, &config).map_err(refused)?;
-            noted(&made).map_err(refused)?;
+            Identity::remake(draft, cluster, own.node, own.incarnation, persist)?;
         }
-        fs::rename(&draft, &path).map_err(refused)?;
-        synced(&self.first.join(GROUPS)).map_err(refused)
+        Ok(())
     }
 
     /// Removes it, whole or not at all for whoever starts next.
@@ -161,6 +181,13 @@ impl GroupDirectory {
         }
         synced(&self.first.join(GROUPS))?;
         removed(&draft)?;
+        for entry in fs::read_dir(self.first.join(GROUPS))? {
+            let entry = entry?;
+            let aside = format!("{}-aside-", self.file_name());
+            if entry.file_name().to_string_lossy().starts_with(&aside) {
+                removed(&entry.path())?;
+            }
+        }
         match fs::remove_file(self.made()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
@@ -175,17 +202,17 @@ fn removed(directory: &Path) -> io::Result<()> {
     }
 }
 
-fn written(directory: &Path, config: &NodeConfig) -> io::Result<()> {
-    let path = directory.join("node.toml");
-    let fresh = directory.join("node.toml.new");
-    fs::write(&fresh, config.to_toml())?;
+fn written(path: &Path, text: &[u8]) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let fresh = path.with_file_name(format!("{name}.new"));
+    fs::write(&fresh, text)?;
     File::open(&fresh)?.sync_all()?;
-    fs::rename(&fresh, &path)?;
-    synced(directory)
+    fs::rename(&fresh, path)?;
+    path.parent().map_or(Ok(()), synced)
 }
 
-fn noted(path: &Path) -> io::Result<()> {
-    File::create(path)?.sync_all()?;
+fn placed(draft: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(draft, path)?;
     path.parent().map_or(Ok(()), synced)
 }
 

@@ -3,6 +3,7 @@
 //! The first group decides which groups there are. Its node follows that: it begins the nodes of groups that name it, ends those
 //! of groups that were dropped, and passes them the connections of whoever asks for them.
 
+use crate::descriptors::CONNECTIONS_MIN;
 use crate::group_directory::{GroupDirectory, found_in};
 use crate::group_setup::GroupSetup;
 use crate::limits::{DESCRIPTORS_OF_A_GROUP, GROUP_BEGINS_AGAIN_MAX, GROUP_BEGINS_AGAIN_MIN};
@@ -10,7 +11,7 @@ use crate::mailbox::{GroupState, Mailbox, Stop};
 use crate::node::Node;
 use crate::{LostDirectory, NodeConfig, NodeError, OtherCode, start};
 use quorate_transport::{OtherGroup, Passed, Places};
-use quorate_types::{GroupEntry, GroupId, Slot};
+use quorate_types::{GroupEntry, GroupId, Member, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,6 +126,9 @@ impl OtherGroups {
 
     fn run(&mut self, id: GroupId, directory: GroupDirectory) {
         let mailbox = Arc::new(Mailbox::default());
+        if !self.has_room() {
+            return self.refuse(id, &directory);
+        }
         let (first, code, name) = (self.config.clone(), self.code, directory.name.clone());
         let places = self.process.1.clone();
         let created = directory.created;
@@ -135,9 +139,6 @@ impl OtherGroups {
         };
         match thread {
             Ok(thread) => {
-                let groups = (self.running.len() + 1) * DESCRIPTORS_OF_A_GROUP;
-                let (connections, places) = &self.process;
-                places.limit(connections.saturating_sub(groups));
                 let thread = Some(thread);
                 let running = Running {
                     created,
@@ -150,6 +151,43 @@ impl OtherGroups {
                 }
             }
             Err(error) => tracing::error!(group = name, %error, "no thread for a group"),
+        }
+        self.share();
+    }
+
+    /// Groups whose nodes run, or have not ended yet.
+    fn begun(&self) -> usize {
+        let all = self.running.values().chain(&self.ending);
+        all.filter(|running| !running.has_ended()).count()
+    }
+
+    /// Whether one more group leaves descriptors for connections.
+    fn has_room(&self) -> bool {
+        let groups = (self.begun() + 1) * DESCRIPTORS_OF_A_GROUP;
+        self.process.0 >= groups + CONNECTIONS_MIN
+    }
+
+    /// Connections get what the groups leave of the descriptors.
+    fn share(&self) {
+        let (connections, places) = &self.process;
+        let groups = self.begun() * DESCRIPTORS_OF_A_GROUP;
+        places.limit(connections.saturating_sub(groups).max(CONNECTIONS_MIN));
+    }
+
+    /// The group has no node here before the process is started again with more descriptors.
+    fn refuse(&mut self, id: GroupId, directory: &GroupDirectory) {
+        let reason = "the process may not open enough files for one more group: raise its limit (ulimit -Hn, LimitNOFILE=)";
+        tracing::error!(group = directory.name, reason, "a group is not served");
+        let mailbox = Arc::new(Mailbox::default());
+        mailbox.is_now(GroupState::Failed(reason.to_owned()));
+        let running = Running {
+            created: directory.created,
+            mailbox,
+            thread: None,
+        };
+        if let Some(before) = self.running.insert(id, running) {
+            before.mailbox.stop(Stop::Dropped);
+            self.ending.push(before);
         }
     }
 
@@ -186,6 +224,30 @@ impl OtherGroups {
                 self.ending.push(running);
             }
         }
+        self.share();
+    }
+
+    /// How whoever asks for a group finds it: those that are served here, and those that others serve.
+    fn ways(&self, own: &Member, groups: &[GroupEntry]) -> BTreeMap<GroupId, OtherGroup> {
+        let is_served = |running: &Running| running.mailbox.state() != GroupState::Left;
+        let here = self
+            .running
+            .iter()
+            .filter(|(_, running)| is_served(running));
+        let here: BTreeMap<_, _> = here.map(|(id, _)| (*id, OtherGroup::Here)).collect();
+        let elsewhere = groups
+            .iter()
+            .filter(|group| !here.contains_key(&group.id()));
+        let elsewhere = elsewhere.map(|group| {
+            let members = group
+                .members
+                .iter()
+                .filter(|member| member.node != own.node);
+            let reached = members.map(|member| (member.node, member.address.clone()));
+            (group.id(), OtherGroup::Elsewhere(reached.collect()))
+        });
+        let elsewhere: Vec<_> = elsewhere.collect();
+        here.into_iter().chain(elsewhere).collect()
     }
 
     fn status(&self, group: &GroupEntry) -> GroupStatus {
@@ -229,37 +291,44 @@ impl Node {
             return;
         };
         let groups = self.replica.groups();
-        if (others.known.as_ref()).is_some_and(|known| Arc::ptr_eq(known, groups)) {
+        let is_known = others.known.as_ref();
+        if is_known.is_some_and(|known| Arc::ptr_eq(known, groups)) {
             return;
         }
         others.known = Some(groups.clone());
         others.end_dropped(groups, self.replica.status().applied);
-        let own = self.identity.node;
+        let lives = [self.identity.votes_as, Some(self.replica.fresh())];
+        let Some(own) = self.replica.view().member(self.identity.node) else {
+            return;
+        };
         for group in groups.iter() {
-            let Some(member) = group.member(own) else {
+            // Another machine may have its number now.
+            let member = group.member(own.node);
+            let Some(member) = member.filter(|member| member.address == own.address) else {
                 continue;
             };
             let created = group.created;
             let is_there = |running: &Running| running.created == created;
             if !others.running.get(&group.id()).is_some_and(is_there) {
                 // Another life of this node may have voted in the group, and its directory would be lost with the votes.
-                let is_whole = self.identity.votes_as == Some(member.voted_as);
+                let is_whole = lives.contains(&Some(member.voted_as));
                 let directory = GroupDirectory::of(&others.config.dir, group, is_whole);
                 others.run(group.id(), directory);
             }
         }
-        let ways = groups.iter().map(|group| {
-            let way = match group.member(own) {
-                Some(_) => OtherGroup::Here,
-                None => {
-                    let members = group.members.iter();
-                    let reached = members.map(|member| (member.node, member.address.clone()));
-                    OtherGroup::Elsewhere(reached.collect())
-                }
-            };
-            (group.id(), way)
-        });
-        self.transport.set_other_groups(ways.collect());
+        self.find_groups();
+    }
+
+    /// Tells the transport where the other groups are. What runs here is known before the first group says so.
+    pub(crate) fn find_groups(&mut self) {
+        let NodePlace::First(others) = &self.place else {
+            return;
+        };
+        let own = self.replica.view().member(self.identity.node);
+        if let Some(own) = own {
+            let ways = others.ways(own, self.replica.groups());
+            self.transport.set_other_groups(ways);
+        }
     }
 
     /// Somebody asks for another group.
@@ -300,9 +369,10 @@ fn serve(
             )
         });
         match ran {
-            // Asked to stop, or no member any more.
+            // Asked to stop, or no member any more: then its directory goes with the group.
             Ok(()) | Err(NodeError::Removed { .. }) => {
                 mailbox.is_now(GroupState::Left);
+                while !mailbox.stops_within(GROUP_BEGINS_AGAIN_MAX) {}
                 break;
             }
             Err(NodeError::Sighted { .. }) => {}

@@ -47,7 +47,7 @@ pub(crate) fn open_directory(
 }
 
 /// A directory that does not say any more whose it is is kept beside the new one.
-fn put_aside(dir: &Path) -> io::Result<()> {
+pub(crate) fn put_aside(dir: &Path) -> io::Result<()> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let mut names = (1..).map(|number: u32| dir.with_file_name(format!("{name}-aside-{number}")));
     let aside = names.find(|path| path.symlink_metadata().is_err());

@@ -27,8 +27,9 @@ pub(crate) const DESCRIPTORS_RESERVED: usize = 192;
 /// How long the admin port waits for the loop before it says that the node is not alive.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Descriptors of one more group: its log and next segment, its directories, its poll, the pipes to its host, and its links.
-pub(crate) const DESCRIPTORS_OF_A_GROUP: usize = 24;
+/// Descriptors of one more group: its log and next segment, its directories, its poll and the pipes to its host. Its links count as
+/// connections.
+pub(crate) const DESCRIPTORS_OF_A_GROUP: usize = 16;
 
 /// How often a node looks whether its data directory is still there.
 pub(crate) const DIRECTORY_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);

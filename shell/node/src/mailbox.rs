@@ -55,10 +55,14 @@ impl Mailbox {
             .expect("nobody panics with the mailbox in hand")
     }
 
-    /// Hands over a connection. Of too many the newest are closed: who sent them comes again.
+    /// Hands over a connection. Of too many the newest are closed, and all where nobody would read them: who sent them comes again.
     pub(crate) fn pass(&self, passed: Passed) {
         let mut letters = self.open();
-        if letters.stop.is_none() && letters.passed.len() < PASSED_WAITING {
+        let is_read = match letters.state {
+            GroupState::Starting | GroupState::Running => letters.stop.is_none(),
+            GroupState::Failed(_) | GroupState::Left => false,
+        };
+        if is_read && letters.passed.len() < PASSED_WAITING {
             letters.passed.push_back(passed);
             letters.wake();
         }
@@ -84,7 +88,11 @@ impl Mailbox {
     }
 
     pub(crate) fn is_now(&self, state: GroupState) {
-        self.open().state = state;
+        let mut letters = self.open();
+        if let GroupState::Failed(_) | GroupState::Left = state {
+            letters.passed.clear();
+        }
+        letters.state = state;
     }
 
     /// Waits for the word to stop; says whether it came within `pause`.

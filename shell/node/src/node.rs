@@ -210,6 +210,7 @@ impl Node {
             return Ok(());
         }
         self.look_at = now + span(DIRECTORY_LOOKED_AT_EVERY);
+        self.find_groups();
         match self.directory.is_removed("identity-a") {
             true => Err(NodeError::DirectoryRemoved {
                 dir: self.dir.clone(),

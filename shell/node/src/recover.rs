@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::SnapshotCore;
 use quorate_storage::{BodySize, DataDirectory, Identity, SnapshotStore};
-use quorate_types::{Ballot, Batch, Body, Command, Digest, View, ViewId, ViewNumber};
+use quorate_types::{Ballot, Batch, Body, Command, Digest, GroupChange, View, ViewId, ViewNumber};
 use quorate_wire::snapshot_front;
 
 /// Gives the node of `config`, the only one of its group, what the survivors know. Their directories stay as they are.
@@ -60,6 +60,8 @@ fn core_for(config: &NodeConfig, found: &SnapshotCore) -> SnapshotCore {
         },
         previous: None,
         next: None,
+        // The nodes of the other groups are not this one's to begin.
+        groups: Vec::new(),
         ..found.clone()
     }
 }
@@ -93,9 +95,14 @@ fn save(
     })
 }
 
-/// The batch, but for changes of the old group's views: those of the new one are its own.
+/// The batch, but for changes of the old group's views and of other groups: those of the new one are its own.
 fn without_view_changes(batch: &Batch) -> Batch {
-    let changes = |command: &Command| matches!(command.body, Body::ChangeView { .. });
+    let changes = |command: &Command| {
+        matches!(
+            command.body,
+            Body::ChangeView { .. } | Body::ChangeGroups { .. }
+        )
+    };
     if !batch.commands().iter().any(changes) {
         return batch.clone();
     }
@@ -103,6 +110,10 @@ fn without_view_changes(batch: &Batch) -> Batch {
         if let Body::ChangeView { change, .. } = &mut command.body {
             // There is no such view, so the change has no effect, as one that came too late.
             change.after = ViewNumber(0);
+        } else if let Body::ChangeGroups { change } = &mut command.body {
+            // No group has such a name.
+            let name = String::new();
+            *change = GroupChange::Drop { name };
         }
         command
     });

@@ -64,7 +64,7 @@ impl Groups {
                 }
                 let members: Option<Vec<GroupMember>> = nodes
                     .iter()
-                    .map(|node| member(slot, stamp, view, node))
+                    .map(|node| member((slot, id), stamp, view, node))
                     .collect();
                 let members = members.filter(|members| !members.is_empty());
                 Arc::make_mut(&mut self.0).push(GroupEntry {
@@ -95,11 +95,17 @@ impl Groups {
 
 /// How a node serves a group that is created in `slot`. Its incarnation there is as hard to guess as what the leader drew for the
 /// slot.
-fn member(slot: Slot, stamp: Stamp, view: &View, node: NodeId) -> Option<GroupMember> {
+fn member(
+    (slot, id): (Slot, GroupId),
+    stamp: Stamp,
+    view: &View,
+    node: NodeId,
+) -> Option<GroupMember> {
     let (address, voted_as) = (view.member(node)?.address.clone(), view.incarnation(node)?);
     let mut drawn = XxHash3_64::with_seed(stamp.entropy);
     drawn.write(&voted_as.0.to_le_bytes());
     drawn.write(&slot.0.to_le_bytes());
+    drawn.write(&id.0.to_le_bytes());
     drawn.write(&node.0.to_le_bytes());
     Some(GroupMember {
         node,

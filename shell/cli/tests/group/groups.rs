@@ -106,7 +106,7 @@ fn a_group_has_a_log_of_its_own_until_it_is_dropped() {
     until("its directories are gone", || {
         directories(dir.path(), "orders").is_empty()
     });
-    let (code, says) = call(&orders, &["counter", "value"]).unwrap_err();
+    let (code, says) = call(&orders, &["counter", "get"]).unwrap_err();
     assert_eq!(code, Some(3), "{says}");
     assert_eq!(dropped(&group, "orders").status.code(), Some(3));
     let orders = created(&group, &["orders", "rust:counter"]);
@@ -130,6 +130,12 @@ fn a_group_is_found_from_a_node_that_does_not_serve_it() {
     let first = group.ready["nodes"][0]["address"].as_str().unwrap();
     let small = format!("quorate://small@{first}");
     assert_eq!(add(&small, "4"), "4");
+    created(
+        &group,
+        &["one", "rust:counter", "--nodes", "3", "--persist", "memory"],
+    );
+    let one = format!("quorate://one@{first}");
+    assert_eq!(add(&one, "2"), "2", "of one node only");
     let output = run(&["status", "--endpoint", &small, "-o", "json"]);
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     let nodes = status["nodes"].as_array().unwrap();
@@ -198,13 +204,68 @@ fn what_no_group_can_be_is_refused_and_changes_nothing() {
     ];
     let output = run(&words);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    let unknown = call(&at(&group, "ordres"), &["counter", "value"]).unwrap_err();
+    let unknown = call(&at(&group, "ordres"), &["counter", "get"]).unwrap_err();
     assert_eq!(unknown.0, Some(3), "{}", unknown.1);
     assert_eq!(listed(&group).len(), 1);
-    let words = ["broken", "rust:countr", "--timeout", "3"];
-    let output = create(&group, &words);
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    refused(&["broken", "rust:countr"], 2, "no built-in object");
+    refused(
+        &["broken", "rust:counter", "--args", "[true]"],
+        2,
+        "counter",
+    );
+    // Only the nodes know which modules they have.
+    let output = create(&group, &["broken", "nosuch:Thing", "--timeout", "3"]);
     let says = text(&output.stderr);
-    assert!(says.contains("no built-in object"), "{says}");
+    assert_eq!(output.status.code(), Some(5), "{says}");
+    assert!(says.contains("node 1: "), "{says}");
     assert!(dropped(&group, "broken").status.success());
+    let words = ["node", "invite", "--endpoint", &inside];
+    let output = run(&words);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
+/// Claim rp-105.
+#[test]
+fn a_node_that_left_a_group_names_those_that_serve_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut group = Group::start(&["--dir", dir.path().to_str().unwrap()]);
+    let orders = created(&group, &["orders", "rust:counter"]);
+    assert_eq!(add(&orders, "5"), "5");
+    let left = run(&["view", "remove", "3", "--force", "--endpoint", &orders]);
+    assert!(left.status.success(), "{}", text(&left.stderr));
+    until("its node has left", || {
+        let told = listed(&group)[0]["states"].to_string();
+        told.contains("left")
+    });
+    let third = group.ready["nodes"][2]["address"].as_str().unwrap();
+    let by_third = format!("quorate://orders@{third}");
+    until("it sends clients to the others", || {
+        call(&by_third, &["counter", "get", "--timeout", "2"]).is_ok_and(|told| told == "5")
+    });
+    assert!(dropped(&group, "orders").status.success());
+    until("its directories are gone", || {
+        directories(dir.path(), "orders").is_empty()
+    });
+    assert_eq!(group.stop(), Some(0));
+}
+
+/// Claim rp-105.
+#[test]
+fn nodes_that_came_back_serve_new_groups() {
+    let mut group = Group::start(&["--persist", "memory"]);
+    assert_eq!(group.add("1"), "1");
+    for node in 0..3 {
+        let status = group.status();
+        signal(pid(&status["nodes"][node]), "KILL");
+        group.wait_for("runs again");
+        until("it votes again", || {
+            let status = group.status();
+            let nodes = status["nodes"].as_array().unwrap().iter();
+            let votes = nodes.filter(|node| node["roles"].to_string().contains("acceptor"));
+            votes.count() == 3
+        });
+    }
+    let words = ["later", "rust:counter", "--persist", "memory"];
+    let later = created(&group, &words);
+    assert_eq!(add(&later, "3"), "3");
 }

@@ -12,6 +12,8 @@ type Known = BTreeMap<String, (Slot, NodeSet)>;
 pub struct OtherGroups {
     after: BTreeMap<Slot, Known>,
     said: BTreeMap<(String, Slot), GroupEntry>,
+    /// Changes that had an effect, in their slots: another one in the same slot may have undone it.
+    made: Vec<(Slot, GroupChange)>,
 }
 
 impl OtherGroups {
@@ -28,9 +30,14 @@ impl OtherGroups {
                 let are_members = nodes.iter().all(|node| members.contains(node));
                 if !known.contains_key(name) && are_members && !nodes.is_empty() {
                     known.insert(name.clone(), (slot, *nodes));
+                    self.made.push((slot, change.clone()));
                 }
             }
-            GroupChange::Drop { name } => drop(known.remove(name)),
+            GroupChange::Drop { name } => {
+                if known.remove(name).is_some() {
+                    self.made.push((slot, change.clone()));
+                }
+            }
         }
         self.after.insert(slot, known);
     }
@@ -71,16 +78,15 @@ impl OtherGroups {
     /// # Errors
     /// [`Property::Agreement`] when it is not.
     pub fn answered(&self, change: &GroupChange, slot: Slot) -> Result<(), Violation> {
-        let known = self.at(slot);
-        let is_so = match change {
-            GroupChange::Create { name, nodes, .. } => known.get(name) == Some(&(slot, *nodes)),
-            GroupChange::Drop { name } => !known.contains_key(name),
-        };
-        match is_so {
+        let is_it = |(at, made): &(Slot, GroupChange)| (at, made) == (&slot, change);
+        match self.made.iter().any(is_it) {
             true => Ok(()),
             false => Err(Violation::new(
                 Property::Agreement,
-                format!("{change:?} is answered with {slot}, after which there are {known:?}"),
+                format!(
+                    "{change:?} is answered with {slot}, where it had no effect: {:?}",
+                    self.at(slot)
+                ),
             )),
         }
     }
@@ -132,6 +138,14 @@ mod tests {
         assert!(other.is_err(), "another incarnation");
         assert!(groups.answered(&create("a", &[1]), Slot(3)).is_ok());
         assert!(groups.answered(&create("a", &[1]), Slot(5)).is_err());
+        // Both of one slot had an effect.
+        groups.decided(Slot(6), &create("c", &[2]), nodes(&[1, 2]));
+        let gone = GroupChange::Drop {
+            name: "c".to_owned(),
+        };
+        groups.decided(Slot(6), &gone, nodes(&[1, 2]));
+        assert!(groups.answered(&create("c", &[2]), Slot(6)).is_ok());
+        assert!(groups.answered(&gone, Slot(6)).is_ok());
         let drop = GroupChange::Drop {
             name: "a".to_owned(),
         };

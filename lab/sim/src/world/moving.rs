@@ -111,9 +111,12 @@ impl Moving {
     }
 }
 
-/// Whether members are moved one after the other, as often as that goes: an invitation that was used is still known then.
+/// Whether two members are moved one right after the other: an invitation that was used is still known then. A node whose directory
+/// is an older copy must find some of those that it knows, so there are others.
 pub(super) fn is_eager(setup: &Setup) -> bool {
-    Random::new(setup.seed, "moving eagerly", 0).chance(80) && is_possible(setup)
+    Random::new(setup.seed, "moving eagerly", 0).chance(80)
+        && is_possible(setup)
+        && setup.nodes >= 5
 }
 
 fn is_possible(setup: &Setup) -> bool {
@@ -130,10 +133,11 @@ impl World {
     }
 
     fn next_move(&mut self, random: &mut Random, asked: NodeId, view: &View) -> Option<MoveAsked> {
-        let is_eager = self.harm.views.moving.is_eager;
+        let moving = &self.harm.views.moving;
+        let (is_eager, is_over) = (moving.is_eager, moving.is_eager && moving.directories >= 2);
         match self.harm.views.moving.step {
             Step::Whole => {
-                if (random.chance(300) || is_eager) && !self.harm.freezing.began {
+                if (random.chance(300) || is_eager) && !is_over && !self.harm.freezing.began {
                     let nodes: Vec<NodeId> = view.nodes().iter().collect();
                     let node = *random.pick(&nodes);
                     if self.may_maim(node) {

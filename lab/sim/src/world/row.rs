@@ -94,9 +94,9 @@ rows! {
     LeadingMemberLeft 2 "leader that left the group";
     MemberJoined 8 "member that joined the group with an empty directory";
     NotInvited 2 "node refused that came without an open invitation";
-    GroupCreated 100 "another group created";
-    GroupDropped 40 "another group dropped";
-    GroupRefused 40 "operator told why no group is created or dropped";
+    GroupCreated 15 "another group created";
+    GroupDropped 5 "another group dropped";
+    GroupRefused 20 "operator told why no group is created or dropped";
     AcceptorsChanged 120 "view with other acceptors than the one before";
     ViewGrown 50 "view with more acceptors than the one before";
     ViewShrunk 50 "view with fewer acceptors than the one before";

@@ -21,6 +21,7 @@ mod reach;
 mod secret;
 mod slot;
 mod slot_steps;
+mod starts;
 mod tenancy;
 mod terms;
 mod time;
@@ -49,6 +50,7 @@ pub use slot::Slot;
 pub use slot_steps::{
     Call, CallRef, LaterAnswer, SessionEnd, SlotResults, SlotSteps, Step, StepRef, StepResult,
 };
+pub use starts::{StartOfNode, Starts};
 pub use tenancy::Tenancy;
 pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};

@@ -4,7 +4,7 @@
 //! commits. The rules are here; the shell makes the memory durable and sends the messages. Claim st-2.
 
 use crate::zoo::{Plant, planted};
-use crate::{Incarnation, ViewNumber};
+use crate::{Incarnation, Starts, ViewNumber};
 
 /// How far a node has come, as it reports itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,12 +15,13 @@ pub struct Reach {
     pub start: u64,
     /// The number of the newest durable commit of its log, 0 in memory mode. It never falls.
     pub commit: u64,
-    /// The commit with which this start began. What it writes later, having learned it from others, does not make up for what it lacks.
-    pub begun: u64,
     /// Whether it remembers its promises and votes.
     pub recall: Recall,
     /// The view from which on it does: it came back with it as another incarnation. 0 for a node that never lost any.
     pub since: ViewNumber,
+    /// The starts of its directory, this one last: what a start writes, having learned it from others, does not make up for what it lacks.
+    /// Empty in memory mode, and where the peer has met this start before.
+    pub starts: Starts,
 }
 
 /// Whether a node remembers its promises and votes.
@@ -105,13 +106,18 @@ impl PeerPast {
         Err(Sighting { boot, finding })
     }
 
-    /// The commit up to which the peer holds what its earlier starts wrote, and this start where it was met before.
+    /// The commit up to which the peer holds what the start that was met wrote: all that it tells of where that one runs still, and
+    /// where not, what the next one began with.
     fn held(&self, reach: Reach) -> u64 {
+        let (boot, number) = self.voting;
         let is_met = (reach.boot, reach.start) == self.voting;
         if is_met || planted(Plant::LearnedCountsAsHeld) {
             reach.commit
+        } else if planted(Plant::LastStartMeasured) {
+            let starts = reach.starts.kept();
+            starts.last().map_or(0, |start| start.begun)
         } else {
-            reach.begun
+            reach.starts.begun_after(boot, number)
         }
     }
 
@@ -144,15 +150,43 @@ fn is_before(reach: Reach, seen: (u64, u64)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StartOfNode;
 
+    /// Of a directory that knows of its starts 1 to `boot`, with the random numbers before `start`: it had nothing at the first, and has
+    /// `commit` since the second.
     fn reach(boot: u64, start: u64, commit: u64, recall: Recall) -> Reach {
+        let mut starts = Starts::default();
+        for earlier in (1..=boot).rev() {
+            starts.note(StartOfNode {
+                boot: 1 + boot - earlier,
+                number: start + 1 - earlier,
+                begun: if earlier == boot { 0 } else { commit },
+            });
+        }
         Reach {
             boot,
             start,
             commit,
-            begun: commit,
             recall,
             since: ViewNumber(0),
+            starts,
+        }
+    }
+
+    /// A start of a directory, whose starts each began with a commit.
+    fn after(starts: &[(u64, u64, u64)], commit: u64) -> Reach {
+        let mut known = Starts::default();
+        for (boot, number, begun) in starts.iter().copied() {
+            known.note(StartOfNode {
+                boot,
+                number,
+                begun,
+            });
+        }
+        let (boot, start, _) = starts[starts.len() - 1];
+        Reach {
+            starts: known,
+            ..reach(boot, start, commit, Recall::Whole)
         }
     }
 
@@ -190,24 +224,40 @@ mod tests {
     #[test]
     fn a_copy_that_has_learned_more_than_was_seen_is_older_still() {
         let mut past = past(&[reach(1, 10, 500, Recall::Whole)]);
-        let whole = Reach {
-            begun: 500,
-            ..reach(2, 11, 600, Recall::Whole)
-        };
         assert_eq!(
-            past.judge(Reach {
-                begun: 300,
-                ..whole
-            }),
+            past.judge(after(&[(1, 10, 0), (2, 11, 300)], 600)),
             older(1)
         );
+        let whole = after(&[(1, 10, 0), (2, 11, 500)], 600);
         assert_eq!(past.judge(whole), Ok(()));
         past.note(whole);
         let later = Reach {
             commit: 700,
+            starts: Starts::default(),
             ..whole
         };
         assert_eq!(past.judge(later), Ok(()), "it was met before");
+    }
+
+    /// Its next start finds in its log what the one before has learned.
+    #[test]
+    fn a_copy_that_has_learned_and_starts_again_is_older_still() {
+        let past = past(&[reach(1, 10, 500, Recall::Whole)]);
+        let copy = after(&[(1, 10, 0), (2, 11, 300), (3, 12, 600)], 600);
+        assert_eq!(past.judge(copy), older(1));
+        let whole = after(&[(1, 10, 0), (2, 11, 500), (3, 12, 600)], 600);
+        assert_eq!(past.judge(whole), Ok(()));
+    }
+
+    /// It was taken before the start that the peer has met, and had a start of the same boot.
+    #[test]
+    fn a_copy_of_an_earlier_start_is_older_however_often_it_starts() {
+        let past = past(&[
+            reach(1, 10, 100, Recall::Whole),
+            reach(2, 11, 500, Recall::Whole),
+        ]);
+        let copy = after(&[(1, 10, 0), (2, 21, 100), (3, 22, 600)], 600);
+        assert_eq!(past.judge(copy), older(2));
     }
 
     #[test]

@@ -276,6 +276,8 @@ pub enum Plant {
     EarlierIncarnationMeasured,
     /// What an older copy of a directory has learned since it started makes up for what it lacks.
     LearnedCountsAsHeld,
+    /// A directory is measured by what its last start began with, which an earlier start may have learned.
+    LastStartMeasured,
     /// A snapshot does not say which incarnation of a node may vote.
     RejoinNotInSnapshot,
     /// A node joins without an invitation.
@@ -360,7 +362,7 @@ pub enum Plant {
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 172] = [
+    pub const ALL: [Plant; 173] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -496,6 +498,7 @@ impl Plant {
         Plant::LostLifeVotes,
         Plant::EarlierIncarnationMeasured,
         Plant::LearnedCountsAsHeld,
+        Plant::LastStartMeasured,
         Plant::RejoinNotInSnapshot,
         Plant::UninvitedJoins,
         Plant::InvitationUsedTwice,

@@ -12,10 +12,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, ViewNumber};
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 19;
+pub const VERSION: u16 = 20;
 
 /// The oldest protocol version that this build speaks.
-pub const VERSION_MIN: u16 = 19;
+pub const VERSION_MIN: u16 = 20;
 
 /// First bytes of every Hello: not a TLS record, not HTTP.
 const MAGIC: [u8; 4] = *b"\xf1QRT";

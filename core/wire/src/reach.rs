@@ -2,22 +2,28 @@
 //! that comes with less than was seen of it. Nothing is decided here: `quorate_types` compares.
 
 use crate::WireError;
-use crate::codec::Reader;
+use crate::codec::{Reader, in_range};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Finding, Reach, Recall, Sighting, ViewNumber};
+use quorate_types::{Finding, Reach, Recall, Sighting, StartOfNode, Starts, ViewNumber};
 
 /// Appends the body of a frame of kind `Reach`.
 pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
     buf.put_u64_le(reach.boot);
     buf.put_u64_le(reach.start);
     buf.put_u64_le(reach.commit);
-    buf.put_u64_le(reach.begun);
     buf.put_u8(match reach.recall {
         Recall::Whole => 1,
         Recall::Damaged => 2,
         Recall::Lost => 3,
     });
     buf.put_u64_le(reach.since.0);
+    let starts = reach.starts.kept();
+    buf.put_u8(starts.len() as u8);
+    for start in starts {
+        buf.put_u64_le(start.boot);
+        buf.put_u64_le(start.number);
+        buf.put_u64_le(start.begun);
+    }
 }
 
 /// Reads the body of a frame of kind `Reach`.
@@ -36,7 +42,6 @@ pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
         boot: r.counter("boot")?,
         start: r.u64("start")?,
         commit: r.counter("commit")?,
-        begun: r.counter("commit at the start")?,
         recall: match r.u8("recall")? {
             1 => Recall::Whole,
             2 => Recall::Damaged,
@@ -49,7 +54,26 @@ pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
             }
         },
         since: ViewNumber(r.counter("view")?),
+        starts: starts(r)?,
     })
+}
+
+fn starts(r: &mut Reader<'_>) -> Result<Starts, WireError> {
+    let mut starts = Starts::default();
+    let count = in_range("starts", r.u8("starts")?.into(), Starts::MAX as u64 + 1)?;
+    for _ in 0..count {
+        starts.note(StartOfNode {
+            boot: r.counter("boot of a start")?,
+            number: r.u64("start")?,
+            begun: r.counter("commit at a start")?,
+        });
+    }
+    in_range(
+        "starts that count as one",
+        count - starts.kept().len() as u64,
+        1,
+    )?;
+    Ok(starts)
 }
 
 /// Appends the body of a frame of kind `Sighting`.

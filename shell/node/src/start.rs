@@ -38,8 +38,8 @@ use quorate_replica::{
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, Places, Settings, Tls, Transport};
 use quorate_types::{
-    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Slot, Time,
-    View, ViewNumber,
+    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Slot,
+    Starts, Time, View, ViewNumber,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -139,7 +139,12 @@ fn assemble(
     remembered.earlier = executed_file.earlier();
     remembered.quarantine = quarantine_file.read()?;
     let since = directory.identity().rejoined.map(|back| back.view);
-    introduce(&mut transport, (&identity, since), &past, journal.as_ref());
+    introduce(
+        &mut transport,
+        (&identity, since),
+        &past,
+        (journal.as_ref(), directory),
+    )?;
     let first = part_views(&identity, past, directory, &mut remembered);
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
@@ -237,20 +242,25 @@ fn found_code(
     told.map(|told| file.compare(told, other)).transpose()
 }
 
-/// What peers are told about this start: how much the node remembers, and how far its log is durable.
+/// What peers are told about this start: how much the node remembers, how far its log is durable, and with what its starts began.
 fn introduce(
     transport: &mut Transport,
     (identity, since): (&OwnIdentity, Option<ViewNumber>),
     past: &Past,
-    journal: Option<&Journal>,
-) {
+    (journal, directory): (Option<&Journal>, &mut DataDirectory),
+) -> Result<(), NodeError> {
     let recall = match identity.observing {
         Some(_) => Recall::Lost,
         None if past.damage.was_found() => Recall::Damaged,
         None => Recall::Whole,
     };
-    let commit = journal.map_or(0, Journal::newest_commit);
-    transport.begin(recall, since.unwrap_or_default(), commit);
+    let number = transport.start_number();
+    let (commit, starts) = match journal.map(Journal::newest_commit) {
+        Some(commit) => (commit, directory.note_start(number, commit)?),
+        None => (0, Starts::default()),
+    };
+    transport.begin(recall, since.unwrap_or_default(), commit, starts);
+    Ok(())
 }
 
 fn tell_start(
@@ -317,9 +327,9 @@ fn settings(
                 boot: identity.boot,
                 start,
                 commit: 0,
-                begun: 0,
                 recall: Recall::Whole,
                 since: ViewNumber(0),
+                starts: Starts::default(),
             },
         },
         pasts: BTreeMap::new(),

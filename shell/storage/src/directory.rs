@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use quorate_types::{ClusterId, Incarnation, NodeId, Slot};
+use quorate_types::{ClusterId, Incarnation, NodeId, Slot, Starts};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::directory_disk::{DirectoryDisk, OWNER_ONLY};
@@ -176,6 +176,11 @@ impl DataDirectory {
         self.identity.change(|identity| {
             identity.conflict.get_or_insert(slot);
         })
+    }
+
+    /// Notes durably with which commit of the log this start begins, before any peer is told. `number` was drawn for it.
+    pub fn note_start(&mut self, number: u64, begun: u64) -> Result<Starts, StorageError> {
+        self.identity.note_start(number, begun)
     }
 
     /// Goes on above `boot`, which a peer has seen, from the next opening on.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorate_types::{ClusterId, Incarnation, NodeId, Slot, ViewNumber};
+use quorate_types::{ClusterId, Incarnation, NodeId, Slot, StartOfNode, Starts, ViewNumber};
 
 use crate::copies::Copies;
 use crate::disk::Disk;
@@ -19,6 +19,8 @@ use crate::sector::{u16_at, u32_at, u64_at};
 const MAGIC: &[u8; 8] = b"QUORIDN2";
 /// The layout before the identity kept anything of the log.
 const MAGIC_BEFORE: &[u8; 8] = b"QUORIDN1";
+/// Where the starts begin, each of 24 bytes.
+const STARTS_AT: usize = 96;
 pub(crate) const COPIES: Copies = Copies {
     names: ["identity-a", "identity-b"],
     new: "identity-new",
@@ -85,6 +87,8 @@ pub struct Identity {
     pub view: ViewNumber,
     /// It lost what it had promised and voted, and came back.
     pub rejoined: Option<Rejoined>,
+    /// Its newest starts, and with which commit of the log each began.
+    pub starts: Starts,
 }
 
 /// How a node that had lost its votes came back.
@@ -116,6 +120,7 @@ impl Identity {
             conflict: None,
             view: ViewNumber(1),
             rejoined: None,
+            starts: Starts::default(),
         }
     }
 
@@ -195,6 +200,13 @@ impl Identity {
             out[80..88].copy_from_slice(&incarnation.0.to_le_bytes());
             out[88..96].copy_from_slice(&view.0.to_le_bytes());
         }
+        let starts = self.starts.kept();
+        out[54] = starts.len() as u8;
+        for (start, to) in starts.iter().zip(out[STARTS_AT..].chunks_exact_mut(24)) {
+            to[0..8].copy_from_slice(&start.boot.to_le_bytes());
+            to[8..16].copy_from_slice(&start.number.to_le_bytes());
+            to[16..24].copy_from_slice(&start.begun.to_le_bytes());
+        }
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -239,8 +251,24 @@ pub(crate) fn decode(content: &[u8]) -> Option<(u64, Identity)> {
             incarnation: Incarnation(u64_at(content, 80)),
             view: ViewNumber(u64_at(content, 88)),
         }),
+        starts: starts(content)?,
     };
     Some((u64_at(content, 40), identity))
+}
+
+/// An identity from before it kept starts has none.
+fn starts(content: &[u8]) -> Option<Starts> {
+    let count = usize::from(content[54]);
+    let mut starts = Starts::default();
+    for place in 0..count.min(Starts::MAX) {
+        let at = STARTS_AT + 24 * place;
+        starts.note(StartOfNode {
+            boot: u64_at(content, at),
+            number: u64_at(content, at + 8),
+            begun: u64_at(content, at + 16),
+        });
+    }
+    (starts.kept().len() == count).then_some(starts)
 }
 
 fn is_sealed(content: &[u8], magic: &[u8; 8]) -> bool {
@@ -313,6 +341,18 @@ impl<D: Disk> IdentityFile<D> {
             shared.identity = identity;
         }
         Ok(())
+    }
+
+    /// Notes durably with which commit of the log this start begins, before any peer is told. `number` was drawn for it.
+    pub fn note_start(&self, number: u64, begun: u64) -> Result<Starts, StorageError> {
+        self.change(|identity| {
+            identity.starts.note(StartOfNode {
+                boot: identity.boot,
+                number,
+                begun,
+            });
+        })?;
+        Ok(self.get().starts)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<D>> {

@@ -5,7 +5,9 @@
 use crate::limits::{PASTS_NOTED_EVERY, REACH_TOLD_EVERY};
 use crate::peers::RemotePeer;
 use crate::transport::{Arrival, Transport};
-use quorate_types::{LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Time, ViewNumber};
+use quorate_types::{
+    LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Starts, Time, ViewNumber,
+};
 use quorate_wire::{
     Frame, Kind, Reject, RejectReason, put_reach, put_sighting, take_reach, take_sighting,
 };
@@ -37,12 +39,18 @@ impl Transport {
         reach.commit = reach.commit.max(commit);
     }
 
-    /// What this start began with: whether it remembers what it voted for, since which view, and the newest durable commit. Called
-    /// before the first [`Transport::tick`].
-    pub fn begin(&mut self, recall: Recall, since: ViewNumber, commit: u64) {
+    /// What this start began with: whether it remembers what it voted for, since which view, the newest durable commit, and the starts
+    /// of its directory. Called before the first [`Transport::tick`].
+    pub fn begin(&mut self, recall: Recall, since: ViewNumber, commit: u64, starts: Starts) {
         let reach = &mut self.settings.own.reach;
         (reach.recall, reach.since) = (recall, since);
-        (reach.commit, reach.begun) = (commit, commit);
+        (reach.commit, reach.starts) = (commit, starts);
+    }
+
+    /// The random number of this start.
+    #[must_use]
+    pub fn start_number(&self) -> u64 {
+        self.settings.own.reach.start
     }
 
     /// This node came back with a view: it remembers what it promised and voted from that one on. The linked peers are told at once,
@@ -98,13 +106,28 @@ impl Transport {
             self.reaching.tell_at = now + REACH_TOLD_EVERY;
         }
         for slot in due {
-            self.greet_with_reach(slot);
+            self.greet_again(slot);
         }
     }
 
-    /// Queues this node's reach ahead of what is queued in the slower lanes.
+    /// Queues this node's reach ahead of what is queued in the slower lanes, for a peer that has met this start.
+    fn greet_again(&mut self, slot: usize) {
+        let starts = Starts::default();
+        self.greet(
+            slot,
+            Reach {
+                starts,
+                ..self.settings.own.reach
+            },
+        );
+    }
+
+    /// Queues this node's reach and the starts of its directory, for a peer that may not have met this start.
     pub(crate) fn greet_with_reach(&mut self, slot: usize) {
-        let reach = self.settings.own.reach;
+        self.greet(slot, self.settings.own.reach);
+    }
+
+    fn greet(&mut self, slot: usize, reach: Reach) {
         let connection = self.slots[slot].as_mut().expect("a linked slot is taken");
         connection.greet(Kind::Reach, |body| put_reach(body, reach));
         self.list(slot);

@@ -51,14 +51,26 @@ pub(crate) fn reach(draw: &mut Draw) -> Reach {
         boot: counter(draw),
         start: draw.number(),
         commit: counter(draw),
-        begun: counter(draw),
         recall: match draw.below(3) {
             0 => Recall::Whole,
             1 => Recall::Damaged,
             _ => Recall::Lost,
         },
         since: ViewNumber(counter(draw)),
+        starts: starts(draw),
     }
+}
+
+fn starts(draw: &mut Draw) -> Starts {
+    let mut starts = Starts::default();
+    for _ in 0..draw.below(Starts::MAX as u64 + 1) {
+        starts.note(StartOfNode {
+            boot: counter(draw),
+            number: draw.number(),
+            begun: counter(draw),
+        });
+    }
+    starts
 }
 
 pub(crate) fn sighting(draw: &mut Draw) -> Sighting {

@@ -194,14 +194,26 @@ fn handshake() -> [Sample; 4] {
     ]
 }
 
+fn starts() -> Starts {
+    let mut starts = Starts::default();
+    for (boot, number, begun) in [(4, 0x1233, 700), (5, 0x1234, 800)] {
+        starts.note(StartOfNode {
+            boot,
+            number,
+            begun,
+        });
+    }
+    starts
+}
+
 fn links() -> [Sample; 4] {
     let reach = Reach {
         boot: 5,
         start: 0x1234,
         commit: 900,
-        begun: 800,
         recall: Recall::Whole,
         since: ViewNumber(3),
+        starts: starts(),
     };
     let sighting = Sighting {
         boot: 6,

@@ -13,7 +13,8 @@ use quorate_storage::{
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, Persistence, Slot, ViewNumber,
+    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, Persistence, Slot, Starts,
+    ViewNumber,
 };
 use quorate_wire::{Snapshot, StoredImage, small_snapshot, snapshot_front_bytes, take_record};
 
@@ -75,6 +76,8 @@ pub(super) struct DiskFound {
     pub votes_as: Option<Incarnation>,
     /// The view with which it came back, after it had lost everything.
     pub since: Option<ViewNumber>,
+    /// The starts of its directory.
+    pub starts: Starts,
     /// Files of its directory were lost once, or are older than what its peers have seen.
     pub has_loss: bool,
     /// The whole snapshot to start from, its digest and its size.
@@ -88,6 +91,18 @@ impl DiskFound {
     pub(super) fn slot(&self) -> Slot {
         let newest = self.snapshot.as_ref();
         newest.map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot)
+    }
+
+    /// The start is noted, before any peer is told of it.
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub(super) fn noted(mut self, number: u64) -> Result<DiskFound, StorageError> {
+        if self.storage.identity.get().persist == Persist::Disk {
+            let begun = self.storage.log.newest_commit();
+            self.starts = self.storage.identity.note_start(number, begun)?;
+        }
+        Ok(self)
     }
 }
 
@@ -211,6 +226,7 @@ impl Disks {
             has_forgotten,
             votes_as: (!has_forgotten).then(|| identity.votes_as()),
             since: identity.rejoined.map(|back| back.view),
+            starts: identity.starts,
             has_loss: identity.loss.is_some(),
             snapshot,
             others,

@@ -52,7 +52,9 @@ impl World {
         if node.running.is_some() || node.is_wiped {
             return;
         }
-        match node.disks.start() {
+        let number = node.life + 1;
+        let started = node.disks.start();
+        match started.and_then(|found| found.noted(number)) {
             Ok(found) => self.started(id, found),
             Err(StorageError::NotInitialised(_)) => {
                 node.is_wiped = true;
@@ -101,7 +103,7 @@ impl World {
         let config = self.ordering_config(id, &found, (view, past.damage));
         let damage = found.past.damage.clone();
         let (recall, since) = (found.recall(), found.since);
-        let begun = found.storage.log.newest_commit();
+        let starts = found.starts;
         let newest = found.storage.newest_snapshot();
         let mut objects = Objects::new(&self.setup.view().objects);
         let recovered = found
@@ -166,7 +168,7 @@ impl World {
         node.running = Some(Box::new(Running {
             boot,
             recall,
-            begun,
+            starts,
             since,
             replica,
             seen,

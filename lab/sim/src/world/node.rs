@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Recall, Slot, View, ViewNumber};
+use quorate_types::{Ballot, Duration, NodeId, Recall, Slot, Starts, View, ViewNumber};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -150,8 +150,8 @@ pub(super) struct Running {
     pub boot: u64,
     /// How much it remembers of what it promised and voted for.
     pub recall: Recall,
-    /// The newest durable commit when it started.
-    pub begun: u64,
+    /// The starts of its directory, this one last.
+    pub starts: Starts,
     /// The view with which it came back, if it ever did.
     pub since: Option<ViewNumber>,
     /// Sessions, order, execution.

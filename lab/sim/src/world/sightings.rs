@@ -12,7 +12,7 @@ use super::row::Row;
 use crate::checkers::Property;
 use quorate_storage::IdentityFile;
 use quorate_storage::MemoryLoss;
-use quorate_types::{Duration, Finding, NodeId, PeerPast, Reach, Recall, Sighting};
+use quorate_types::{Duration, Finding, NodeId, PeerPast, Reach, Recall, Sighting, StartOfNode};
 use std::collections::BTreeMap;
 
 /// What each node, the first, remembers of another.
@@ -43,9 +43,9 @@ impl World {
             boot: running.boot,
             start: node.life,
             commit: running.storage.log.newest_commit(),
-            begun: running.begun,
             recall: running.recall,
             since: running.since.unwrap_or_default(),
+            starts: running.starts,
         })
     }
 
@@ -120,13 +120,21 @@ impl World {
     /// Whether every other acceptor has seen commits that a copy of a node's disks lacks, and no other node is a copy. A copy
     /// that lacks boots only has lost nothing, and may start several times before anybody hears it.
     pub(super) fn would_be_sighted(&self, id: NodeId, found: &DiskFound) -> bool {
+        let commit = found.storage.log.newest_commit();
+        let (boot, start) = (u64::MAX, self.nodes[&id].life + 1);
+        let mut starts = found.starts;
+        starts.note(StartOfNode {
+            boot,
+            number: start,
+            begun: commit,
+        });
         let reach = Reach {
-            boot: u64::MAX,
-            start: self.nodes[&id].life + 1,
-            commit: found.storage.log.newest_commit(),
-            begun: found.storage.log.newest_commit(),
+            boot,
+            start,
+            commit,
             recall: found.recall(),
             since: found.since.unwrap_or_default(),
+            starts,
         };
         let known = self.nodes[&id].disks.incarnation;
         let sees = |watcher: NodeId| {

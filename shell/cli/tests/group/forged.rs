@@ -41,9 +41,9 @@ fn guess(socket: &mut TcpStream, challenge: &Frame) -> Frame {
         boot: 1 << 40,
         start: 7,
         commit: 1 << 40,
-        begun: 1 << 40,
         recall: Recall::Whole,
         since: quorate_types::ViewNumber(0),
+        starts: quorate_types::Starts::default(),
     };
     let mut frame = BytesMut::new();
     put_frame(&mut frame, Kind::Proof, GROUP, |body| {

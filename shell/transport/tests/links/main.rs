@@ -13,7 +13,7 @@ use quorate_transport::{
 };
 use quorate_types::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Nonce, PeerPast,
-    Reach, Recall, Time, ViewNumber,
+    Reach, Recall, Starts, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
@@ -168,9 +168,9 @@ fn reach(boot: u64) -> Reach {
         boot,
         start: 70 + boot,
         commit: 0,
-        begun: 0,
         recall: Recall::Whole,
         since: ViewNumber(0),
+        starts: Starts::default(),
     }
 }
 

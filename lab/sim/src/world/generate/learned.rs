@@ -1,10 +1,10 @@
 //! An older copy of a directory that learns before anybody can tell it what it is.
 //!
 //! A node is away from those that do not vote, and its directory becomes an older copy. The copy meets only them at first: they saw
-//! nothing of what it lacks, which is little. What it learns from them does not make up for that, and those that it meets later must
-//! find it out. Where the view changes one of them might lead, and would take the copy for whole: a stated limit.
+//! nothing of what it lacks, which is little. What it learns from them does not make up for that, not even if it starts again, and those
+//! that it meets later must find it out. Where the view changes one of them might lead, and would take the copy for whole: a stated limit.
 
-use super::super::fault::Fault;
+use super::super::fault::{Fault, Who};
 use super::super::random::Random;
 use super::super::schedule::Timed;
 use super::super::setup::Setup;
@@ -20,6 +20,9 @@ const CHECKPOINTS: u64 = 5;
 
 /// Between two of them.
 const CHECKPOINT_EVERY_MS: u64 = 500;
+
+/// When a copy that starts again does so, counted from its first start: it has learned, and has met nobody who knows better.
+const AGAIN_AFTER_MS: u64 = 2_700;
 
 /// In all groups whose view nobody changes, on disk and with nodes that do not vote.
 pub(super) fn copy(setup: &Setup, until_ms: u64) -> Vec<Timed> {
@@ -57,5 +60,13 @@ pub(super) fn copy(setup: &Setup, until_ms: u64) -> Vec<Timed> {
     let node = NodeId(setup.acceptors + 1);
     let asked = (1..=CHECKPOINTS).map(|number| back + down + number * CHECKPOINT_EVERY_MS);
     faults.extend(asked.map(|at| timed(at, Fault::Checkpoint { node })));
+    if random.chance(700) {
+        let again = Fault::Crash {
+            node: Who::Node(one),
+            outputs: 1,
+            down: Duration::from_millis(100),
+        };
+        faults.push(timed(back + down + AGAIN_AFTER_MS, again));
+    }
     faults
 }

@@ -78,6 +78,8 @@ pub enum Standing {
 pub struct Timing {
     /// Time between two heartbeats of a leader.
     pub heartbeat: Duration,
+    /// The same while clients have sessions ([`crate::Event::Attended`]).
+    pub attended: Duration,
     /// Shortest silence of a leader after which a follower suspects it. Also: how long a leader that hears
     /// no quorum still leads.
     pub election_min: Duration,
@@ -106,12 +108,13 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The times of a group that shares its nodes with many others: what it says while nobody calls it costs little. A leader whose
-    /// process ends is noticed as soon as ever, one that hangs or is cut off after 3 to 5 seconds.
+    /// The times of a group that shares its nodes with many others: what it says while no client has a session costs little. A leader
+    /// whose process ends is noticed as soon as ever, one that hangs or is cut off after 3 to 5 seconds.
     #[must_use]
     pub fn of_many() -> Timing {
         Timing {
             heartbeat: Duration::from_millis(1_000),
+            attended: Duration::from_millis(100),
             election_min: Duration::from_millis(3_000),
             election_max: Duration::from_millis(5_000),
             lease: Duration::from_millis(400),
@@ -124,6 +127,7 @@ impl Default for Timing {
     fn default() -> Timing {
         Timing {
             heartbeat: Duration::from_millis(25),
+            attended: Duration::from_millis(25),
             election_min: Duration::from_millis(400),
             election_max: Duration::from_millis(700),
             retry_min: Duration::from_millis(5),

@@ -92,6 +92,8 @@ pub enum Event<M> {
         /// Whom an operator named; `None`: whoever is nearest.
         to: Option<NodeId>,
     },
+    /// Whether clients have sessions, whose times run by what a leader's heartbeats tell: while nobody has, a leader may send fewer.
+    Attended(bool),
     /// The time asked for by `next_wake` has come.
     Wake,
 }
@@ -123,6 +125,7 @@ impl<M> Event<M> {
             Event::Over => Event::Over,
             Event::Resubmit { commands } => Event::Resubmit { commands },
             Event::TransferLeadership { to } => Event::TransferLeadership { to },
+            Event::Attended(is_attended) => Event::Attended(is_attended),
             Event::Wake => Event::Wake,
         })
     }

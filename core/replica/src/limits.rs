@@ -206,9 +206,9 @@ pub const SWEEP_EVERY: Duration = Duration::from_micros(62_500);
 /// How many more sessions than are open a leader may have noted to look at again: beyond that it forgets those that ended.
 pub(crate) const DUE_SLACK: usize = 64;
 
-/// A leader that is heard again within so long has led all the while: ten heartbeats, and less than a client waits with its next
-/// sign of life.
-pub const SERVED_GAP: Duration = Duration::from_millis(250);
+/// A leader that is heard again within so long has led all the while: an election after its process was killed, and less than a client of
+/// the shortest expiry time waits with its next sign of life, which is a third of a second.
+pub const SERVED_GAP: Duration = Duration::from_millis(320);
 
 /// What a node hears of its leader's quorum so late counts for no session's age: twenty heartbeats.
 pub const SERVED_LATE: Duration = Duration::from_millis(500);

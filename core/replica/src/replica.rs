@@ -323,6 +323,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_note(out);
         self.tend_disconnects(now, out);
         self.tend_sessions(now);
+        self.tend_attendance(now, out);
         self.tend_notes(now, out);
         self.tend_trim();
         self.tend_views(now);

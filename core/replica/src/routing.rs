@@ -56,6 +56,7 @@ impl<O: Ordering> Replica<O> {
                 }
             }
             Event::Submit { .. }
+            | Event::Attended(_)
             | Event::Resubmit { .. }
             | Event::Read { .. }
             | Event::Close { .. }

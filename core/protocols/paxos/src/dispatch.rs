@@ -65,6 +65,7 @@ impl Ordering for MultiPaxos {
                     leader.transfer_leadership(seat, now, to, effects);
                 }
             }
+            Event::Attended(is_attended) => self.attended(now, is_attended),
             Event::Wake => self.wake(now, effects),
         }
         self.settle(now, effects);
@@ -367,6 +368,14 @@ impl MultiPaxos {
             }
         }
         self.seat.teacher_changed(now, node, effects);
+    }
+
+    /// Clients have sessions now, or none has any more: a leader's next heartbeat comes in the time that this asks for.
+    fn attended(&mut self, now: Time, is_attended: bool) {
+        self.seat.is_attended = is_attended;
+        if let Some((leader, seat)) = self.leading() {
+            leader.beat_at = leader.beat_at.min(now + seat.heartbeat());
+        }
     }
 
     fn on_executed(&mut self, now: Time, slot: Slot, effects: &mut Effects<Message>) {

@@ -441,7 +441,7 @@ impl Leader {
         let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now());
         let beat = self.beats.send(now, held);
         self.beats.count(seat, effects);
-        self.beat_at = now + seat.config.timing.heartbeat;
+        self.beat_at = now + seat.heartbeat();
         let successor = self.transfer.map(|(successor, _)| successor);
         let wants_lease = now < self.wants_lease_until && successor.is_none();
         let message = Message::Heartbeat(Heartbeat {

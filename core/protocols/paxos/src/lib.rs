@@ -87,6 +87,8 @@ pub(crate) struct Seat {
     is_over: bool,
     /// The highest slot passed to the replica. Invariant: outside of `handle`, at most the decided prefix.
     delivered: Slot,
+    /// Clients have sessions.
+    is_attended: bool,
 }
 
 /// One node's instance of Multi-Paxos for one view: its role, and the state it has in every role. Roles
@@ -166,6 +168,7 @@ impl MultiPaxos {
             last: None,
             is_over: false,
             delivered,
+            is_attended: false,
             config,
             random,
             acceptor,
@@ -286,6 +289,15 @@ impl Seat {
     /// Whether the leader may propose in `slot`.
     pub(crate) fn is_in_view(&self, slot: Slot) -> bool {
         self.last.is_none_or(|last| slot <= last) || planted(Plant::ProposesPastTheView)
+    }
+
+    /// The time between two heartbeats of a leader, as things are.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        let timing = &self.config.timing;
+        match self.is_attended {
+            true => timing.attended,
+            false => timing.heartbeat,
+        }
     }
 
     /// Every other member of the view.

@@ -231,8 +231,9 @@ impl Leader {
         effects: &mut Effects<Message>,
     ) {
         let ballot = self.ballot;
+        let heartbeat = seat.heartbeat();
         for epoch in &mut seat.reads.epochs {
-            if now.since(epoch.asked_at) < seat.config.timing.heartbeat {
+            if now.since(epoch.asked_at) < heartbeat {
                 continue;
             }
             epoch.asked_at = now;

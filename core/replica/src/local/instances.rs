@@ -24,6 +24,8 @@ struct Instance<O> {
     marks: VecDeque<(Mark, Mark)>,
     /// It has not said that what it lost is written again.
     is_damaged: bool,
+    /// It was told that clients have sessions.
+    is_attended: bool,
 }
 
 /// What the log of a node has of views, found at its start.
@@ -78,6 +80,7 @@ impl<O: Ordering> Instances<O> {
                 last: None,
                 marks: VecDeque::new(),
                 is_damaged,
+                is_attended: false,
             }],
             past,
             left_damage: false,
@@ -176,6 +179,12 @@ impl<O: Ordering> Instances<O> {
         newest
     }
 
+    /// Whether clients have sessions, as the instance that orders is to know. Returns whether it was told otherwise.
+    pub(crate) fn attend(&mut self, is_attended: bool) -> bool {
+        let newest = self.newest();
+        std::mem::replace(&mut self.all[newest].is_attended, is_attended) != is_attended
+    }
+
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let due = self
             .all
@@ -217,6 +226,7 @@ impl<O: Ordering> Instances<O> {
             last: None,
             marks: VecDeque::new(),
             is_damaged,
+            is_attended: false,
         });
         self.past.begun = self.past.begun.max(number);
         self.snapshot_due = now;
@@ -270,6 +280,7 @@ impl<O: Ordering> Instances<O> {
             last: Some(last),
             marks: VecDeque::new(),
             is_damaged,
+            is_attended: false,
         };
         self.all.insert(self.all.len() - 1, instance);
         true

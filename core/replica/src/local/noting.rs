@@ -8,7 +8,7 @@ use crate::local::reads::Keeper;
 use crate::local::served::ServedTime;
 use crate::local::signs::{KnownSigns, ToldSigns};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage, SignsMessage};
-use quorate_ordering::{Lane, Ordering};
+use quorate_ordering::{Event, Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Attachment, NodeId, NodeSet, SessionId, Time};
 use std::collections::BTreeMap;
@@ -108,6 +108,14 @@ impl<O: Ordering> Replica<O> {
         self.view().acceptors.without(self.config.own)
     }
 
+    /// The times of sessions run by the leader's heartbeats: it is to send them often while there are any.
+    pub(crate) fn tend_attendance(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let is_attended = self.replicated.sessions.len() > 0;
+        if self.instances.attend(is_attended) {
+            self.order(now, Event::Attended(is_attended), out);
+        }
+    }
+
     /// At the end of a turn: has the keepalives that came in it noted, and asks what is to be known.
     pub(crate) fn tend_notes(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let enough = self.others_in(self.view().quorums.phase2());
@@ -142,6 +150,7 @@ impl<O: Ordering> Replica<O> {
         }
         if let Some(gathering) = &mut term.gathering
             && gathering.ask_at <= now
+            && self.signs.served.is_known_since(gathering.began)
         {
             gathering.ask_at = now + SIGNS_EVERY;
             let number = gathering.number;
@@ -162,6 +171,7 @@ impl<O: Ordering> Replica<O> {
         if let Some(leader) = leader
             && is_due
             && !self.signs.is_whole()
+            && self.signs.served.has_heard()
         {
             learning.asked_at = Some(now);
             learning.number = self.expiry.numbers.next();

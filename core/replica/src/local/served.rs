@@ -17,6 +17,8 @@ pub(crate) struct ServedClock {
     total: ServedTime,
     /// Up to when the clock has been looked at.
     upto: Time,
+    /// When it began.
+    began: Time,
 }
 
 impl ServedTime {
@@ -47,6 +49,7 @@ impl ServedClock {
         ServedClock {
             total: ServedTime::START,
             upto: now,
+            began: now,
         }
     }
 
@@ -58,6 +61,17 @@ impl ServedClock {
             self.total = self.total.after(span);
         }
         self.upto = self.upto.max(at);
+    }
+
+    /// Whether it is known that a leader had a quorum at `at` or later. Ages that others tell are dated by what may have been served since
+    /// the last such word, so they look younger by all the time before it.
+    pub(crate) fn is_known_since(&self, at: Time) -> bool {
+        self.upto >= at
+    }
+
+    /// Whether any leader's quorum is known since this node started.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.upto > self.began
     }
 
     /// What has been served for certain: by this, nothing looks older than it is.

@@ -347,6 +347,41 @@ fn a_dead_client_is_found_while_leaders_are_killed_more_often_than_sessions_expi
     assert!(!is_open(&world, 2));
 }
 
+/// Claim rp-68. The next leader asks what others know once it has been heard itself: ages that it was told before would look younger
+/// by the election.
+#[test]
+fn an_election_makes_no_dead_client_younger() {
+    let mut world = world(3);
+    world.open(2, 5);
+    pass_steps(&mut world, 8);
+    world.is_led = false;
+    world.pass(Duration::from_millis(200));
+    world.lead(1);
+    world.is_led = true;
+    pass_steps(&mut world, 5);
+    assert!(is_open(&world, 1));
+    pass_steps(&mut world, 3);
+    assert!(
+        !is_open(&world, 1),
+        "it lives for 200 ms longer than it may"
+    );
+}
+
+#[test]
+fn leaders_are_told_while_there_are_sessions() {
+    let mut world = world(3);
+    let told = |world: &World| world.shared.borrow().attended.clone();
+    assert_eq!(told(&world), []);
+    world.open(2, 5);
+    pass_steps(&mut world, 1);
+    let all = |is_attended| [0, 1, 2].map(|at| (at, is_attended)).to_vec();
+    assert_eq!(told(&world), all(true));
+    pass_steps(&mut world, 20);
+    let mut over = told(&world).split_off(3);
+    over.sort_unstable();
+    assert_eq!(over, all(false));
+}
+
 #[test]
 fn a_live_client_keeps_its_session_while_leaders_are_killed() {
     let mut world = world(3);

@@ -339,6 +339,7 @@ pub(super) fn scaled_timing(percent: u64) -> Timing {
     let scaled = |span: Duration| Duration(span.0 * percent / 100);
     Timing {
         heartbeat: scaled(usual.heartbeat),
+        attended: scaled(usual.attended),
         election_min: scaled(usual.election_min),
         election_max: scaled(usual.election_max),
         retry_min: scaled(usual.retry_min),

@@ -3,7 +3,7 @@
 use crate::{Group, pid, run, signal, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 /// The endpoint of a group, by the addresses of the cluster's.
 fn at(group: &Group, name: &str) -> String {
@@ -112,6 +112,29 @@ fn a_group_has_a_log_of_its_own_until_it_is_dropped() {
     let orders = created(&group, &["orders", "rust:counter"]);
     assert_eq!(add(&orders, "2"), "2", "another group of that name");
     assert_eq!(group.stop(), Some(0));
+}
+
+/// Its leader speaks once a second while nobody has a session, and more often while there is one that may have to end.
+#[test]
+fn a_session_in_a_group_ends_when_its_client_is_killed() {
+    let group = Group::start(&["--persist", "memory"]);
+    let words = ["left", "rust:counter", "--persist", "memory"];
+    let left = created(&group, &words);
+    let sessions = || {
+        let output = run(&["status", "--endpoint", &left, "-o", "json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        status["nodes"][0]["counts"]["sessions"].as_u64().unwrap()
+    };
+    let words = ["bench", "--endpoint", &left, "--seconds", "600"];
+    let mut client = Command::new(crate::QUORATE)
+        .args(words)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("a client has a session", || sessions() > 0);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    until("it has ended", || sessions() == 0);
 }
 
 /// Claim rp-105.

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) closed: Vec<(usize, ViewNumber, Slot)>,
     /// Which instances were told that others are past them: at which node, in which view.
     pub(crate) passed: Vec<(usize, ViewNumber)>,
+    /// Which nodes were told whether clients have sessions.
+    pub(crate) attended: Vec<(usize, bool)>,
     /// As what instances of later views were made: at which node, in which view.
     pub(crate) standings: BTreeMap<(usize, ViewNumber), Standing>,
     emitted: BTreeMap<usize, Vec<Effect<Message>>>,
@@ -228,6 +230,10 @@ impl Ordering for Instant {
             Event::Passed => {
                 let passed = (self.own, self.view.number);
                 self.shared.borrow_mut().passed.push(passed);
+            }
+            Event::Attended(is_attended) => {
+                let attended = (self.own, is_attended);
+                self.shared.borrow_mut().attended.push(attended);
             }
             Event::Persisted { .. } | Event::Link { .. } | Event::Wake => {}
         }

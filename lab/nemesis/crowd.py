@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
+import json
 import random
 import select
 import socket
@@ -17,49 +17,35 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 
-GROUP = 1
-HELLO, FROM_CLIENT, TO_CLIENT = 1, 5, 6
-OPEN, CLOSE = 1, 5
+from crowd_noise import noise
+from crowd_wire import (
+    FROM_CLIENT,
+    HEAD_BYTES,
+    TO_CLIENT,
+    answers,
+    closes,
+    frame,
+    head_alone,
+    hello,
+    opens,
+)
+
 VERSION_FILE = "core/wire/src/handshake.rs"
-HEAD_BYTES = 16
-REFUSED_BYTES = 11
-"""The answer to the close of a session that belongs to somebody else."""
 
-KINDS = range(16)
-"""Of frames, and a little above."""
+OPENS_PER_FRAME = 64
+"""What a node serves of one client before the next one has its turn."""
 
+OPENS_UNDER_WAY = 256
+"""Of one connection: never admitted at once, and the crowd takes no processor for what only waits."""
 
-def crc32c(data: bytes) -> int:
-    """The checksum of a frame."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF
+PAUSE_S = 0.002
+"""Until it is looked again whether enough is answered."""
 
-
-def _entry(number: int) -> int:
-    for _ in range(8):
-        number = (number >> 1) ^ (0x82F63B78 if number & 1 else 0)
-    return number
-
-
-_TABLE = [_entry(number) for number in range(256)]
-
-
-def frame(kind: int, body: bytes) -> bytes:
-    """One frame of the wire."""
-    head = struct.pack("<IBBHI", len(body), kind, 0, 0, GROUP)
-    return head + struct.pack("<I", crc32c(head + body)) + body
-
-
-def hello(version: int) -> bytes:
-    """The greeting of a client."""
-    role = struct.pack("<BI", 2, GROUP)
-    body = b"\xf1QRT" + struct.pack("<HH", version, version) + b"\0" + role
-    return frame(HELLO, body + struct.pack("<H", 5) + b"crowd" + struct.pack("<I", 0))
+CLOSES_PER_FRAME = 500
 
 
 class Crowd:
@@ -72,8 +58,17 @@ class Crowd:
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._is_over = threading.Event()
-        self.answered_bytes = 0
-        self.said = 0
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def counts(self) -> dict[str, int]:
+        """How many connections were made, what was sent, and how many answers of each kind came."""
+        with self._lock:
+            return dict(self._counts)
+
+    def _count(self, what: dict[str, int]) -> None:
+        with self._lock:
+            self._counts.update(what)
 
     def silent(self, count: int) -> None:
         """Connections on which nothing is ever said."""
@@ -82,7 +77,7 @@ class Crowd:
 
     def half_frames(self, count: int, size: int) -> None:
         """Clients whose frame of `size` bytes lacks its last one. All connect, then all send at once."""
-        whole = frame(FROM_CLIENT, bytes(16)) if size <= 16 else self._large(size)
+        whole = frame(FROM_CLIENT, bytes(16)) if size <= 16 else head_alone(size) + bytes(size)
         sending = [made for made in (self._keep(self._hello) for _ in range(count)) if made]
         left = {made: memoryview(whole)[:-1] for made in sending}
         for made in sending:
@@ -116,12 +111,17 @@ class Crowd:
 
     def sessions(self, threads: int) -> None:
         """Opens of sessions as fast as one machine can send them."""
-        opens = [b"".join(struct.pack("<B", OPEN) + os.urandom(16) for _ in range(500)) for _ in range(100)]
-        self._flood(threads, [frame(FROM_CLIENT, body) for body in opens])
+
+        def fresh() -> Iterator[bytes]:
+            while True:
+                yield opens(OPENS_PER_FRAME)
+
+        self._flood(threads, fresh, OPENS_PER_FRAME, OPENS_UNDER_WAY)
 
     def closes(self, threads: int) -> None:
         """Closes of sessions that belong to others, as fast as one machine can send them."""
-        self._flood(threads, [frame(FROM_CLIENT, struct.pack("<BQ", CLOSE, 1 << 16) * 500)])
+        same = closes(CLOSES_PER_FRAME)
+        self._flood(threads, lambda: itertools.repeat(same), CLOSES_PER_FRAME)
 
     def noise(self, threads: int, seed: int) -> None:
         """Random bytes: alone, behind a greeting, in whole frames, and as frames with flipped bits."""
@@ -138,40 +138,61 @@ class Crowd:
         for thread in self._threads:
             thread.join()
 
-    def _flood(self, threads: int, frames: list[bytes]) -> None:
+    def _flood(
+        self,
+        threads: int,
+        frames: Callable[[], Iterator[bytes]],
+        requests: int,
+        under_way: float = float("inf"),
+    ) -> None:
         def go() -> None:
             while not self._is_over.is_set():
                 one = self._keep(self._hello)
                 if one is None:
                     self._is_over.wait(0.1)
                     continue
-                self._go_on(partial(self._count_answers, one))
+                answered: list[int] = [0]
+                self._go_on(partial(self._count_answers, one, answered))
                 with contextlib.suppress(OSError):
-                    for each in itertools.cycle(frames):
+                    for number, each in enumerate(frames()):
+                        while number * requests - answered[0] > under_way and not self._is_over.wait(PAUSE_S):
+                            pass
                         if self._is_over.is_set():
                             break
                         one.sendall(each)
+                        self._count({"sent": requests})
 
         for _ in range(threads):
             self._go_on(go)
 
-    def _count_answers(self, one: socket.socket) -> None:
-        answers = one.makefile("rb", buffering=1 << 16)
-        with contextlib.suppress(OSError, ValueError):
-            while head := answers.read(HEAD_BYTES):
+    def _count_answers(self, one: socket.socket, answered: list[int]) -> None:
+        read = one.makefile("rb", buffering=1 << 16).read
+        # A connection that ends in the middle of a frame leaves too few bytes.
+        with contextlib.suppress(OSError, struct.error, IndexError):
+            while head := read(HEAD_BYTES):
                 length, kind = struct.unpack_from("<IB", head)
-                body = answers.read(length)
-                self.answered_bytes += len(body) if kind == TO_CLIENT else 0
+                body = read(length)
+                if kind == TO_CLIENT:
+                    counts = Counter(answers(body))
+                    answered[0] += counts.total() - counts["leader"]
+                    self._count(counts)
+        # Whoever waits for more answers hears that none come.
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+        answered[0] = 1 << 62
 
     def _make_noise(self, rng: random.Random) -> None:
         while not self._is_over.is_set():
             made = None
             with contextlib.suppress(OSError):
                 made = socket.create_connection(self._target, timeout=1.0)
-                made.sendall(rng.choice((b"", self._hello)))
-                for _ in range(rng.randrange(1, 8)):
-                    made.sendall(_noise(rng))
-                    self.said += 1
+                self._count({"connections": 1})
+                for piece in [
+                    rng.choice((b"", self._hello)),
+                    *(noise(rng) for _ in range(rng.randrange(1, 8))),
+                ]:
+                    made.sendall(piece)
+                    self._count({"bytes": len(piece)})
             if made is not None:
                 made.close()
 
@@ -188,25 +209,8 @@ class Crowd:
         except OSError:
             return None
         self._sockets.append(made)
+        self._count({"connections": 1})
         return made
-
-    @staticmethod
-    def _large(size: int) -> bytes:
-        head = struct.pack("<IBBHI", size, FROM_CLIENT, 0, 0, GROUP)
-        return head + bytes(4 + size)
-
-
-def _noise(rng: random.Random) -> bytes:
-    body = rng.randbytes(rng.randrange(2000))
-    drawn = rng.randrange(4)
-    if drawn == 0:
-        return body
-    if drawn == 1:
-        return b"GET /" + body + b"\r\n\r\n"
-    whole = bytearray(frame(rng.choice(KINDS), body))
-    if drawn == 2:
-        whole[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
-    return bytes(whole)
 
 
 class AttackProcess:
@@ -219,25 +223,22 @@ class AttackProcess:
         )
         self._ask()
 
-    def answered(self) -> int:
-        """How many closes were answered so far."""
-        return self._ask()[0] // REFUSED_BYTES
-
-    def said(self) -> int:
-        """How many pieces of noise were sent."""
-        return self._ask()[1]
+    def count(self, what: str) -> int:
+        """How many of what `Crowd.counts` tells there were so far."""
+        return self._ask().get(what, 0)
 
     def end(self) -> None:
         """Let all its connections go."""
         self._process.kill()
         self._process.wait(timeout=10.0)
 
-    def _ask(self) -> list[int]:
+    def _ask(self) -> dict[str, int]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return [int(word) for word in self._process.stdout.readline().split()]
+        told: dict[str, int] = json.loads(self._process.stdout.readline())
+        return told
 
 
 def main() -> None:
@@ -254,7 +255,7 @@ def main() -> None:
     }
     attacks[attack](*(int(number) for number in numbers))
     for _ in sys.stdin:
-        print(crowd.answered_bytes, crowd.said, flush=True)
+        print(json.dumps(crowd.counts()), flush=True)
 
 
 if __name__ == "__main__":

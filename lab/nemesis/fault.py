@@ -15,6 +15,7 @@ from enum import Enum
 from disks import FlushShim, SmallDisk
 from group import Group
 from member import Member
+from waiting import hold
 
 
 class Need(Enum):
@@ -83,6 +84,11 @@ class Fault(ABC):
         """Bring the group to where the fault can happen; no part of the fault."""
         del scene
 
+    def compare(self, scene: Scene) -> None:
+        """Let calls run that those under the fault are compared with."""
+        del scene
+        hold(self.calm_s)
+
     @abstractmethod
     def inject(self, scene: Scene) -> None:
         """Do it."""
@@ -95,3 +101,7 @@ class Fault(ABC):
         """What the fault itself should have shown and did not; asked just before it is healed."""
         del scene
         return []
+
+    def note(self) -> str:
+        """What was counted, for the line of the verdict; asked after `problems`."""
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from checker import ROOT
@@ -23,6 +24,11 @@ CLOSES_MIN = 4_000_000
 CLOSES_S = 600.0
 
 NOISE_LONG_S = 600.0
+
+OPENERS = 8
+OPENS_TOLD = ("sent", "opened", "refused", "full", "connections")
+OPENED_A_SECOND_MIN = 6_400
+"""Half of what a node admits: eight connections with 1,600 each."""
 
 HALF_FRAMES = (300, 1 << 20)
 """Clients, and the bytes of the frame that each does not end."""
@@ -104,6 +110,39 @@ class HalfFramesElsewhere(CrowdFault):
             self._sink.end()
 
 
+class Opens(CrowdFault):
+    """Sessions opened as fast as eight threads can ask for them, on eight connections."""
+
+    def __init__(self) -> None:
+        super().__init__("opens", "opens", OPENERS)
+        self._began_ns = 0
+        self._told = ""
+
+    def inject(self, scene: Scene) -> None:
+        """Let them ask."""
+        super().inject(scene)
+        self._began_ns = time.monotonic_ns()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """Opens were answered, sessions really opened, and no connection ended for what it sent."""
+        seconds = (time.monotonic_ns() - self._began_ns) / 1e9
+        counts = {what: sum(crowd.count(what) for crowd in self._crowds) for what in OPENS_TOLD}
+        rates = {what: count / seconds for what, count in counts.items()}
+        self._told = ", ".join(
+            f"{what} {rate:.0f}/s" for what, rate in rates.items() if what != "connections"
+        )
+        found = super().problems(scene)
+        if counts["connections"] != OPENERS:
+            found.append(f"{counts['connections']} connections were made, not {OPENERS}: opens ended them")
+        if rates["opened"] < OPENED_A_SECOND_MIN:
+            found.append(f"no flood: {self._told}")
+        return found
+
+    def note(self) -> str:
+        """What was asked and answered."""
+        return self._told
+
+
 class MillionsOfCloses(CrowdFault):
     """So many closes that anything kept of each would show."""
 
@@ -117,7 +156,7 @@ class MillionsOfCloses(CrowdFault):
         early_kib = self._victim.rss_kib() or 0 if self._victim else 0
 
         def answered() -> int:
-            return sum(crowd.answered() for crowd in self._crowds)
+            return sum(crowd.count("refused") for crowd in self._crowds)
 
         found = []
         try:
@@ -195,11 +234,6 @@ def half_frames() -> Fault:
 def slow_loris() -> Fault:
     """500 clients that send a byte a second."""
     return CrowdFault("drips", "drips", 500)
-
-
-def flood_of_opens() -> Fault:
-    """Sessions opened as fast as eight threads can ask for them: more than 10,000 in a second."""
-    return CrowdFault("opens", "opens", 8)
 
 
 def flood_of_closes() -> Fault:

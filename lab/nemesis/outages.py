@@ -62,6 +62,13 @@ def slowed(before_ms: float | None, during_ms: float | None, times_max: float) -
     return [f"99 of 100 calls took {during_ms:.0f} ms, and {before_ms:.0f} ms before"]
 
 
+def told_p99(before_ms: float | None, during_ms: float | None) -> str:
+    """Both, and how many times as long it is."""
+    before, during = before_ms or 0.0, during_ms or 0.0
+    times = f"{during / before:.1f} times" if before else "nothing to compare with"
+    return f"{before:.1f} ms before and {during:.1f} ms: {times}"
+
+
 def answered_between(operations: Iterable[Operation], start_ns: int, end_ns: int) -> bool:
     """Whether a call that was made in the span was also answered in it: somebody is served."""
     return any(

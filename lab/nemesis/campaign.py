@@ -112,9 +112,6 @@ class Campaign:
                     return True
             if until_ns is None:
                 return True
-            names = [name for name in names if not CATALOGUE[name]().is_lasting]
-            if not names:
-                return True
             # A longer run meets the faults in other orders.
             self.scene.rng.shuffle(names)
 

@@ -26,7 +26,7 @@ class Need(Enum):
     SHIM = "a C compiler for the flush shim"
     HOST = "a Python object (--object shelf or bank:Account)"
     TEXTS = "an object of texts, to fill disks with (--object shelf or rust:kv)"
-    DISK = "--persist disk: a memory node that ended only observes from then on"
+    DISK = "--persist disk: what a node remembers when it comes back is on a disk"
     MEMORY = "a group of its own with --persist memory"
 
 
@@ -77,8 +77,6 @@ class Fault(ABC):
 
     is_long: bool = False
     """Whether it takes minutes: met only when it is named, or with `--long`."""
-    is_lasting: bool = False
-    """Whether the group never is as before: it then meets the fault once, however long the run."""
 
     def prepare(self, scene: Scene) -> None:
         """Bring the group to where the fault can happen; no part of the fault."""

@@ -13,14 +13,13 @@ from faults_clients import (
     Opens,
     flood_of_closes,
     half_frames,
-    noise,
-    noise_long,
     silent_crowd,
     slow_loris,
 )
 from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
 from faults_host import EndlessCall, HostHangs, HostKilled, HostsKilled
 from faults_network import Bridge, Cut, Deaf, Mute, SlowLink, Split
+from faults_noise import Impostor, noise, noise_long
 from faults_process import Forget, Kill, KillAll, Lag, Stop, Terminate
 
 Make = Callable[[], Fault]
@@ -56,6 +55,7 @@ _MAKERS: tuple[Make, ...] = (
     Opens,
     flood_of_closes,
     noise,
+    Impostor,
     Descriptors,
     SlowLink,
     EndlessCall,

@@ -18,10 +18,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from crowd_noise import noise
+from crowd_noise import node_words, noise
 from crowd_wire import (
     FROM_CLIENT,
     HEAD_BYTES,
@@ -31,6 +31,7 @@ from crowd_wire import (
     frame,
     head_alone,
     hello,
+    hello_of_node,
     opens,
 )
 
@@ -47,6 +48,9 @@ PAUSE_S = 0.002
 
 CLOSES_PER_FRAME = 500
 
+NOISE_PAUSE_S = 0.005
+"""Between two connections of one sender of noise."""
+
 
 class Crowd:
     """Sockets and threads of one attack; ended together."""
@@ -54,6 +58,7 @@ class Crowd:
     def __init__(self, address: str, version: int) -> None:
         host, port = address.rsplit(":", 1)
         self._target = (host, int(port))
+        self._version = version
         self._hello = hello(version)
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -123,10 +128,22 @@ class Crowd:
         same = closes(CLOSES_PER_FRAME)
         self._flood(threads, lambda: itertools.repeat(same), CLOSES_PER_FRAME)
 
-    def noise(self, threads: int, seed: int) -> None:
-        """Random bytes: alone, behind a greeting, in whole frames, and as frames with flipped bits."""
+    def noise(self, threads: int, seed: int, cluster: int, node: int) -> None:
+        """Random bytes, alone and behind the greeting of a client or a node, of this cluster or another."""
+
+        def greeting(rng: random.Random) -> bytes:
+            named = rng.choice((cluster, rng.getrandbits(64)))
+            as_node = hello_of_node(self._version, named, node, rng.randbytes(16))
+            return rng.choice((b"", self._hello, as_node))
+
         for number in range(threads):
-            self._go_on(partial(self._make_noise, random.Random(f"{seed}/{number}")))
+            self._go_on(partial(self._make_noise, random.Random(f"{seed}/{number}"), greeting))
+
+    def impostor(self, seed: int) -> None:
+        """Listens where a node should, and answers whoever dials it with what a node could say."""
+        listener = socket.create_server(self._target)
+        listener.settimeout(1.0)
+        self._go_on(partial(self._answer_dials, listener, random.Random(seed)))
 
     def end(self) -> None:
         """Stop all threads and close all sockets."""
@@ -181,20 +198,35 @@ class Crowd:
             one.shutdown(socket.SHUT_RDWR)
         answered[0] = 1 << 62
 
-    def _make_noise(self, rng: random.Random) -> None:
-        while not self._is_over.is_set():
+    def _make_noise(self, rng: random.Random, greeting: Callable[[random.Random], bytes]) -> None:
+        # Making random frames takes the processors that the nodes need; they are what is measured.
+        while not self._is_over.wait(NOISE_PAUSE_S):
             made = None
             with contextlib.suppress(OSError):
                 made = socket.create_connection(self._target, timeout=1.0)
                 self._count({"connections": 1})
-                for piece in [
-                    rng.choice((b"", self._hello)),
-                    *(noise(rng) for _ in range(rng.randrange(1, 8))),
-                ]:
-                    made.sendall(piece)
-                    self._count({"bytes": len(piece)})
+                self._say(made, [greeting(rng), *(noise(rng) for _ in range(rng.randrange(1, 8)))])
             if made is not None:
                 made.close()
+
+    def _answer_dials(self, listener: socket.socket, rng: random.Random) -> None:
+        while not self._is_over.is_set():
+            with contextlib.suppress(OSError):
+                made, _ = listener.accept()
+                with made:
+                    made.settimeout(1.0)
+                    self._count({"connections": 1, "heard": len(made.recv(4096))})
+                    words = [node_words(rng) for _ in range(rng.randrange(1, 4))]
+                    self._say(made, [*words, noise(rng)])
+                    # What is not read yet is lost when this end closes first.
+                    made.shutdown(socket.SHUT_WR)
+                    while made.recv(4096):
+                        pass
+
+    def _say(self, to: socket.socket, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            to.sendall(piece)
+            self._count({"bytes": len(piece)})
 
     def _go_on(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, daemon=True)
@@ -216,10 +248,15 @@ class Crowd:
 class AttackProcess:
     """An attack in a process of its own."""
 
-    def __init__(self, address: str, version: int, attack: str, *numbers: int) -> None:
+    def __init__(
+        self, address: str, version: int, attack: str, *numbers: int, prefix: Sequence[str] = ()
+    ) -> None:
         words = [address, str(version), attack, *(str(number) for number in numbers)]
         self._process = subprocess.Popen(
-            [sys.executable, __file__, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*prefix, sys.executable, __file__, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._ask()
 
@@ -252,6 +289,7 @@ def main() -> None:
         "opens": crowd.sessions,
         "closes": crowd.closes,
         "noise": crowd.noise,
+        "impostor": crowd.impostor,
     }
     attacks[attack](*(int(number) for number in numbers))
     for _ in sys.stdin:

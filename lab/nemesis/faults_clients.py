@@ -23,8 +23,6 @@ P99_TIMES_MAX = 3.0
 CLOSES_MIN = 4_000_000
 CLOSES_S = 600.0
 
-NOISE_LONG_S = 600.0
-
 OPENERS = 8
 OPENS_TOLD = ("sent", "opened", "refused", "full", "connections")
 OPENED_A_SECOND_MIN = 6_400
@@ -51,12 +49,12 @@ class CrowdFault(Fault):
         self._numbers = numbers
         self._crowds: list[AttackProcess] = []
         self._victim: Member | None = None
-        self._before_kib = 0
+        self._before_kib: dict[int, int] = {}
 
     def inject(self, scene: Scene) -> None:
         """Let the crowd come."""
         self._victim = scene.member(Role.LEADER)
-        self._before_kib = self._victim.rss_kib() or 0
+        self._before_kib = {member.number: member.rss_kib() or 0 for member in scene.group}
         addresses = self.addresses(scene, self._victim)
         self._crowds = [
             AttackProcess(address, version(), self._attack, *self._numbers) for address in addresses
@@ -73,17 +71,18 @@ class CrowdFault(Fault):
             crowd.end()
 
     def problems(self, scene: Scene) -> list[str]:
-        """The node lives, has not panicked, and has not grown beyond its bounds."""
-        del scene
-        assert self._victim is not None
-        if not self._victim.is_running():
-            return [f"{self.name}: node {self._victim.number} died"]
+        """Every node lives, has not panicked, and has not grown beyond its bounds."""
         found = []
-        if self._victim.count_in_log("panicked"):
-            found.append(f"{self.name}: node {self._victim.number} panicked")
-        grown = (self._victim.rss_kib() or 0) - self._before_kib
-        if grown > MEMORY_KIB:
-            found.append(f"{self.name}: {grown} KiB more memory")
+        for member in scene.group:
+            name = f"{self.name}: node {member.number}"
+            if not member.is_running():
+                found.append(f"{name} died")
+                continue
+            if member.count_in_log("panicked"):
+                found.append(f"{name} panicked")
+            grown = (member.rss_kib() or 0) - self._before_kib[member.number]
+            if grown > MEMORY_KIB:
+                found.append(f"{name} has {grown} KiB more memory")
         return found
 
 
@@ -170,18 +169,6 @@ class MillionsOfCloses(CrowdFault):
         return found
 
 
-class Noise(CrowdFault):
-    """Random bytes at the port of clients and peers, and at the admin port."""
-
-    def __init__(self, name: str, hold_s: float, seed: int = 1) -> None:
-        super().__init__(name, "noise", 4, seed, hold_s=hold_s)
-        self.is_long = hold_s >= NOISE_LONG_S
-
-    def addresses(self, scene: Scene, victim: Member) -> list[str]:
-        """Both ports."""
-        return [*super().addresses(scene, victim), scene.group.network.admin(victim.number)]
-
-
 class Descriptors(CrowdFault):
     """A crowd at a leader that may open few files: log and peers keep theirs."""
 
@@ -239,13 +226,3 @@ def slow_loris() -> Fault:
 def flood_of_closes() -> Fault:
     """Closes of other clients' sessions, as many as eight threads can send."""
     return CrowdFault("closes", "closes", 8)
-
-
-def noise() -> Fault:
-    """Random bytes for half a minute."""
-    return Noise("noise", 30.0)
-
-
-def noise_long() -> Fault:
-    """Random bytes for ten minutes."""
-    return Noise("noise-long", NOISE_LONG_S)

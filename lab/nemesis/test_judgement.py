@@ -16,7 +16,7 @@ from faults_clients import Descriptors
 from faults_noise import Noise, noise, peaks_early_and_late
 from memory import peaks_of
 from outage import WRITES, Row
-from outages import MS, answered_between, outage, p99_ms, slowed
+from outages import MS, answered_between, outage, p99_ms, slowed, told_p99
 from pulse import longest_gap
 from recording import Operation, Recording
 from verdict import Verdict
@@ -176,6 +176,8 @@ def test_calls_that_take_more_than_three_times_as_long_are_a_problem() -> None:
     assert slowed(before, during, 3.0)
     assert slowed(before, before, 3.0) == []
     assert slowed(None, before, 3.0)
+    assert slowed(2.0, 30.0, 3.0)
+    assert told_p99(2.0, 30.0) == "2.0 ms before and 30.0 ms: 15.0 times"
 
 
 def test_faults_of_minutes_are_met_only_when_they_are_asked_for() -> None:

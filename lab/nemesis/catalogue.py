@@ -16,11 +16,12 @@ from faults_clients import (
     silent_crowd,
     slow_loris,
 )
-from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
+from faults_disk import Damage, DiskFull, DiskFullKill, FlushFails, FlushSlow
 from faults_host import EndlessCall, HostHangs, HostKilled, HostsKilled
 from faults_network import Bridge, Cut, Deaf, Mute, SlowLink, Split
 from faults_noise import Impostor, noise, noise_long
 from faults_process import Forget, Kill, KillAll, Lag, Stop, Terminate
+from faults_strangers import AdminSilent, Hoard, OtherCluster
 
 Make = Callable[[], Fault]
 
@@ -48,6 +49,7 @@ _MAKERS: tuple[Make, ...] = (
     FlushSlow,
     lambda: DiskFull(Role.FOLLOWER),
     lambda: DiskFull(Role.LEADER),
+    DiskFullKill,
     Forget,
     silent_crowd,
     half_frames,
@@ -56,6 +58,9 @@ _MAKERS: tuple[Make, ...] = (
     flood_of_closes,
     noise,
     Impostor,
+    OtherCluster,
+    AdminSilent,
+    Hoard,
     Descriptors,
     SlowLink,
     EndlessCall,

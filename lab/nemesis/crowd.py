@@ -28,10 +28,12 @@ from crowd_wire import (
     TO_CLIENT,
     answers,
     closes,
+    fills,
     frame,
     head_alone,
     hello,
     hello_of_node,
+    opened,
     opens,
 )
 
@@ -47,6 +49,9 @@ PAUSE_S = 0.002
 """Until it is looked again whether enough is answered."""
 
 CLOSES_PER_FRAME = 500
+
+HOARDED_S = 3.0
+"""How long one session's answers lie unread, until the next one asks for some."""
 
 NOISE_PAUSE_S = 0.005
 """Between two connections of one sender of noise."""
@@ -127,6 +132,11 @@ class Crowd:
         """Closes of sessions that belong to others, as fast as one machine can send them."""
         same = closes(CLOSES_PER_FRAME)
         self._flood(threads, lambda: itertools.repeat(same), CLOSES_PER_FRAME)
+
+    def hoard(self, threads: int, calls: int, size: int) -> None:
+        """Sessions that ask for so many large answers each, and neither read nor acknowledge them."""
+        for _ in range(threads):
+            self._go_on(partial(self._hoard, calls, size))
 
     def noise(self, threads: int, seed: int, cluster: int, node: int) -> None:
         """Random bytes, alone and behind the greeting of a client or a node, of this cluster or another."""
@@ -223,6 +233,24 @@ class Crowd:
                     while made.recv(4096):
                         pass
 
+    def _hoard(self, calls: int, size: int) -> None:
+        while not self._is_over.is_set():
+            one = self._keep(self._hello + opens(1))
+            if one is None:
+                self._is_over.wait(0.1)
+                continue
+            one.settimeout(5.0)
+            with contextlib.suppress(OSError, struct.error):
+                read = one.makefile("rb").read
+                session = None
+                while session is None:
+                    length, kind = struct.unpack_from("<IB", read(HEAD_BYTES))
+                    body = read(length)
+                    session = opened(body) if kind == TO_CLIENT else None
+                one.sendall(fills(session, calls, size))
+                self._count({"sent": calls})
+                self._is_over.wait(HOARDED_S)
+
     def _say(self, to: socket.socket, pieces: list[bytes]) -> None:
         for piece in pieces:
             to.sendall(piece)
@@ -289,6 +317,7 @@ def main() -> None:
         "opens": crowd.sessions,
         "closes": crowd.closes,
         "noise": crowd.noise,
+        "hoard": crowd.hoard,
         "impostor": crowd.impostor,
     }
     attacks[attack](*(int(number) for number in numbers))

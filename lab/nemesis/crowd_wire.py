@@ -12,7 +12,7 @@ from collections.abc import Iterator
 GROUP = 1
 HELLO, WELCOME, REJECT, FROM_CLIENT, TO_CLIENT = 1, 2, 3, 5, 6
 REACH, SIGHTING, CHALLENGE, PROOF = 11, 12, 13, 14
-OPEN, CLOSE = 1, 5
+OPEN, CALL, CLOSE = 1, 2, 5
 HEAD_BYTES = 16
 
 EXPIRY_NS = 5_000_000_000
@@ -84,14 +84,32 @@ def closes(count: int) -> bytes:
     return frame(FROM_CLIENT, struct.pack("<BQ", CLOSE, 1 << 16) * count)
 
 
+def fills(session: int, count: int, size: int) -> bytes:
+    """A frame that calls `fill` of the first object so many times, and acknowledges no answer."""
+    payload = b"\x83\x64fill\x81\x1a" + struct.pack(">I", size) + b"\xa0"
+    head = struct.pack("<BQ", CALL, session)
+    tail = struct.pack("<QII", 0, 0, len(payload)) + payload
+    return frame(FROM_CLIENT, b"".join(head + struct.pack("<Q", at + 1) + tail for at in range(count)))
+
+
 def answers(body: bytes) -> Iterator[str]:
     """The names of the answers in a frame to a client; ValueError for what no attack here asks for."""
+    return (name for name, _ in _each(body))
+
+
+def opened(body: bytes) -> int | None:
+    """The session that a frame to a client says is opened."""
+    found = (struct.unpack_from("<Q", body, at + 17)[0] for name, at in _each(body) if name == "opened")
+    return next(found, None)
+
+
+def _each(body: bytes) -> Iterator[tuple[str, int]]:
     at = 0
     while at < len(body):
         name = NAMES.get(body[at])
         if name is None:
             raise ValueError(f"an answer with the tag {body[at]}")
-        yield name
+        yield name, at
         at += _size_of(name, body, at)
 
 

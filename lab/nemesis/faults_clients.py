@@ -20,6 +20,9 @@ MEMORY_KIB = 400 << 10
 P99_TIMES_MAX = 3.0
 """What a crowd may make of the time that 99 of 100 calls of other clients take."""
 
+MADE_ONCE = ("silent", "half-frames", "drips")
+"""Attacks whose first number says how many connections they make."""
+
 CLOSES_MIN = 4_000_000
 CLOSES_S = 600.0
 
@@ -41,6 +44,7 @@ class CrowdFault(Fault):
     hold_s = 6.0
     calm_s = 4.0
     p99_times_max: float | None = P99_TIMES_MAX
+    memory_kib_max = MEMORY_KIB
 
     def __init__(self, name: str, attack: str, *numbers: int, hold_s: float = 6.0) -> None:
         self.name = f"crowd-{name}"
@@ -50,6 +54,7 @@ class CrowdFault(Fault):
         self._crowds: list[AttackProcess] = []
         self._victim: Member | None = None
         self._before_kib: dict[int, int] = {}
+        self.grown_kib: dict[int, int] = {}
 
     def inject(self, scene: Scene) -> None:
         """Let the crowd come."""
@@ -81,8 +86,12 @@ class CrowdFault(Fault):
             if member.count_in_log("panicked"):
                 found.append(f"{name} panicked")
             grown = (member.rss_kib() or 0) - self._before_kib[member.number]
-            if grown > MEMORY_KIB:
+            self.grown_kib[member.number] = grown
+            if grown > self.memory_kib_max:
                 found.append(f"{name} has {grown} KiB more memory")
+        made = sum(crowd.count("connections") for crowd in self._crowds)
+        if self._attack in MADE_ONCE and made < self._numbers[0]:
+            found.append(f"{self.name}: only {made} of {self._numbers[0]} connections were made")
         return found
 
 

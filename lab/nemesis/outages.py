@@ -40,9 +40,9 @@ def outage(operations: Iterable[Operation], start_ns: int, end_ns: int) -> Outag
 
 
 P99_FLOOR_MS = 3.0
-"""A call of the lab waits for flushes of a disk and for a turn of one of two processors: a quiet machine takes 1.8
-to 3.2 ms without any fault, and a crowd that goes elsewhere makes that up to 1.5 times as long. On a busy machine the
-time before a fault is longer, and counts instead."""
+"""A call of the lab waits for flushes of a disk and for a turn of one of two processors. A quiet machine
+takes 1.8 to 3.2 ms without any fault, and a crowd that goes elsewhere makes that up to 1.5 times as long.
+A busy machine takes longer before a fault already, and that counts instead."""
 
 
 def p99_ms(operations: Iterable[Operation], start_ns: int, end_ns: int) -> float | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checker import ROOT
-from crowd_wire import HEAD_BYTES, answers, opens
+from crowd_wire import HEAD_BYTES, answers, fills, opened, opens
 
 GOLDEN = Path(ROOT) / "core" / "wire" / "golden"
 
@@ -51,3 +51,18 @@ def test_an_answer_that_no_crowd_asks_for_is_refused() -> None:
     """It would be counted wrong."""
     with pytest.raises(ValueError, match="tag 3"):
         list(answers(golden("answer_read")))
+
+
+def test_the_session_is_found_behind_other_answers() -> None:
+    """The sample's session is its bytes 17 to 24."""
+    sample = golden("answer_opened")
+    assert opened(golden("answer_leader") + sample) == int.from_bytes(sample[17:25], "little")
+    assert opened(golden("answer_leader")) is None
+
+
+def test_calls_are_laid_out_as_the_sample_is() -> None:
+    """Tag, session, sequence, acknowledged, object, and a payload with its length in front."""
+    sample, body = golden("request_call"), fills(3, 1, 1 << 20)[HEAD_BYTES:]
+    assert (body[0], body[1], body[9], body[17], body[25]) == (sample[0], 3, 1, 0, 0)
+    assert len(body) == 33 + int.from_bytes(body[29:33], "little")
+    assert (body[33], body[39], body[-1]) == (sample[33], sample[42], sample[-1])

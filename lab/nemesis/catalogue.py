@@ -9,6 +9,7 @@ from fault import Fault, Need, Role
 from faults_clients import (
     Descriptors,
     HalfFramesElsewhere,
+    Idle,
     MillionsOfCloses,
     Opens,
     flood_of_closes,
@@ -52,6 +53,7 @@ _MAKERS: tuple[Make, ...] = (
     DiskFullKill,
     Forget,
     silent_crowd,
+    Idle,
     half_frames,
     slow_loris,
     Opens,

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import random
+import resource
 import select
 import socket
 import struct
@@ -84,6 +85,13 @@ class Crowd:
         """Connections on which nothing is ever said."""
         for _ in range(count):
             self._keep()
+
+    def idle(self, count: int) -> None:
+        """Clients that say hello, and nothing more."""
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        for _ in range(count):
+            self._keep(self._hello)
 
     def half_frames(self, count: int, size: int) -> None:
         """Clients whose frame of `size` bytes lacks its last one. All connect, then all send at once."""
@@ -312,6 +320,7 @@ def main() -> None:
     crowd = Crowd(address, int(version))
     attacks: dict[str, Callable[..., None]] = {
         "silent": crowd.silent,
+        "idle": crowd.idle,
         "half-frames": crowd.half_frames,
         "drips": crowd.drip,
         "opens": crowd.sessions,

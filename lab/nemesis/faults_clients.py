@@ -20,7 +20,7 @@ MEMORY_KIB = 400 << 10
 P99_TIMES_MAX = 3.0
 """What a crowd may make of the time that 99 of 100 calls of other clients take."""
 
-MADE_ONCE = ("silent", "half-frames", "drips")
+MADE_ONCE = ("silent", "idle", "half-frames", "drips")
 """Attacks whose first number says how many connections they make."""
 
 CLOSES_MIN = 4_000_000
@@ -92,6 +92,24 @@ class CrowdFault(Fault):
         made = sum(crowd.count("connections") for crowd in self._crowds)
         if self._attack in MADE_ONCE and made < self._numbers[0]:
             found.append(f"{self.name}: only {made} of {self._numbers[0]} connections were made")
+        return found
+
+
+class Idle(CrowdFault):
+    """9,900 clients that have said hello and say nothing more: the places of one address, but for a few."""
+
+    memory_kib_max = 9_900 * 8 + (16 << 10)
+
+    def __init__(self) -> None:
+        super().__init__("idle", "idle", 9_900)
+
+    def problems(self, scene: Scene) -> list[str]:
+        """The node has all of them."""
+        assert self._victim is not None
+        status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
+        found = super().problems(scene)
+        if status.connections < self._numbers[0]:
+            found.append(f"{self.name}: node {self._victim.number} has {status.connections} connections")
         return found
 
 

@@ -94,6 +94,10 @@ class CrowdFault(Fault):
             found.append(f"{self.name}: only {made} of {self._numbers[0]} connections were made")
         return found
 
+    def note(self) -> str:
+        """What it cost in memory."""
+        return f"{max(self.grown_kib.values(), default=0) >> 10} MiB more memory at most"
+
 
 class Idle(CrowdFault):
     """9,900 clients that have said hello and say nothing more: the places of one address, but for a few."""
@@ -165,8 +169,8 @@ class Opens(CrowdFault):
         return found
 
     def note(self) -> str:
-        """What was asked and answered."""
-        return self._told
+        """What was asked and answered, and what it cost."""
+        return f"{self._told}, {super().note()}"
 
 
 class MillionsOfCloses(CrowdFault):

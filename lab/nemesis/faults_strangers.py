@@ -62,9 +62,8 @@ class Hoard(CrowdFault):
         return found
 
     def note(self) -> str:
-        """How much was asked for, and what it cost."""
-        grown = max(self.grown_kib.values(), default=0) >> 10
-        return f"{self._filled} answers of {HOARDED_BYTES >> 20} MiB, {grown} MiB more memory at most"
+        """How much was given, and what it cost."""
+        return f"{self._filled} answers of {HOARDED_BYTES >> 20} MiB, {super().note()}"
 
 
 class OtherCluster(Fault):

@@ -111,6 +111,7 @@ class Impostor(Fault):
         self._victim: Member | None = None
         self._impostor: AttackProcess | None = None
         self._links = 0
+        self._dialled = 0
 
     def inject(self, scene: Scene) -> None:
         """Kill the follower with the highest number, and listen there."""
@@ -140,12 +141,16 @@ class Impostor(Fault):
                 found.append(f"{self.name}: node {member.number} died")
             if member.count_in_log("panicked"):
                 found.append(f"{self.name}: node {member.number} panicked")
-        dialled = self._impostor.count("connections")
-        if dialled < DIALLED_MIN:
-            found.append(f"{self.name}: dialled {dialled} times: nothing was shown")
+        self._dialled = self._impostor.count("connections")
+        if self._dialled < DIALLED_MIN:
+            found.append(f"{self.name}: dialled {self._dialled} times: nothing was shown")
         if self._count_links(scene) > self._links:
             found.append(f"{self.name}: a link to it stands")
         return found
+
+    def note(self) -> str:
+        """How often somebody came."""
+        return f"dialled {self._dialled} times"
 
     def _count_links(self, scene: Scene) -> int:
         assert self._victim is not None

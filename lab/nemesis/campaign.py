@@ -17,7 +17,7 @@ from fault import Fault, Scene
 from group import Group
 from judging import judge_history, judge_load, judge_object, judge_replicas
 from load import Load
-from outages import Outage, answered_between, outage, p99_ms, slowed
+from outages import Outage, answered_between, outage, p99_ms, slowed, told_p99
 from recording import Recording
 from verdict import Verdict, show_progress
 from waiting import NeverHappened, hold, wait_until
@@ -112,9 +112,6 @@ class Campaign:
                     return True
             if until_ns is None:
                 return True
-            names = [name for name in names if not CATALOGUE[name]().is_lasting]
-            if not names:
-                return True
             # A longer run meets the faults in other orders.
             self.scene.rng.shuffle(names)
 
@@ -128,7 +125,7 @@ class Campaign:
             self.group.wait_whole(WHOLE_S)
             fault.prepare(self.scene)
             calm_ns = time.monotonic_ns()
-            hold(fault.calm_s)
+            fault.compare(self.scene)
             injected_ns = time.monotonic_ns()
             fault.inject(self.scene)
             hold(fault.hold_s)
@@ -139,7 +136,7 @@ class Campaign:
                 calls = recording.operations()
                 before = p99_ms(calls, calm_ns, injected_ns)
                 during = p99_ms(calls, injected_ns, time.monotonic_ns())
-                p99_note = f", p99 {before or 0:.1f} ms before and {during or 0:.1f} ms"
+                p99_note = f", p99 {told_p99(before, during)}"
                 problems += slowed(before, during, fault.p99_times_max)
         except NeverHappened as error:
             problems.append(str(error))
@@ -157,6 +154,7 @@ class Campaign:
         hold(CALM_S)
         seen = outage(recording.operations(), injected_ns, whole_ns)
         note = f"outage {seen.median_ms:.0f} ms, longest {seen.longest_ms:.0f} ms{p99_note}"
+        note = ", ".join(each for each in (note, fault.note()) if each)
         self.verdict.check(f"{self.title} {fault.name}", problems, note)
         return is_whole
 

@@ -9,19 +9,20 @@ from fault import Fault, Need, Role
 from faults_clients import (
     Descriptors,
     HalfFramesElsewhere,
+    Idle,
     MillionsOfCloses,
+    Opens,
     flood_of_closes,
-    flood_of_opens,
     half_frames,
-    noise,
-    noise_long,
     silent_crowd,
     slow_loris,
 )
-from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
+from faults_disk import Damage, DiskFull, DiskFullKill, FlushFails, FlushSlow
 from faults_host import EndlessCall, HostHangs, HostKilled, HostsKilled
 from faults_network import Bridge, Cut, Deaf, Mute, SlowLink, Split
+from faults_noise import Impostor, noise, noise_long
 from faults_process import Forget, Kill, KillAll, Lag, Stop, Terminate
+from faults_strangers import AdminSilent, Hoard, OtherCluster
 
 Make = Callable[[], Fault]
 
@@ -49,13 +50,19 @@ _MAKERS: tuple[Make, ...] = (
     FlushSlow,
     lambda: DiskFull(Role.FOLLOWER),
     lambda: DiskFull(Role.LEADER),
+    DiskFullKill,
     Forget,
     silent_crowd,
+    Idle,
     half_frames,
     slow_loris,
-    flood_of_opens,
+    Opens,
     flood_of_closes,
     noise,
+    Impostor,
+    OtherCluster,
+    AdminSilent,
+    Hoard,
     Descriptors,
     SlowLink,
     EndlessCall,

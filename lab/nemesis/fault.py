@@ -15,6 +15,7 @@ from enum import Enum
 from disks import FlushShim, SmallDisk
 from group import Group
 from member import Member
+from waiting import hold
 
 
 class Need(Enum):
@@ -25,7 +26,7 @@ class Need(Enum):
     SHIM = "a C compiler for the flush shim"
     HOST = "a Python object (--object shelf or bank:Account)"
     TEXTS = "an object of texts, to fill disks with (--object shelf or rust:kv)"
-    DISK = "--persist disk: a memory node that ended only observes from then on"
+    DISK = "--persist disk: what a node remembers when it comes back is on a disk"
     MEMORY = "a group of its own with --persist memory"
 
 
@@ -76,12 +77,15 @@ class Fault(ABC):
 
     is_long: bool = False
     """Whether it takes minutes: met only when it is named, or with `--long`."""
-    is_lasting: bool = False
-    """Whether the group never is as before: it then meets the fault once, however long the run."""
 
     def prepare(self, scene: Scene) -> None:
         """Bring the group to where the fault can happen; no part of the fault."""
         del scene
+
+    def compare(self, scene: Scene) -> None:
+        """Let calls run that those under the fault are compared with."""
+        del scene
+        hold(self.calm_s)
 
     @abstractmethod
     def inject(self, scene: Scene) -> None:
@@ -95,3 +99,7 @@ class Fault(ABC):
         """What the fault itself should have shown and did not; asked just before it is healed."""
         del scene
         return []
+
+    def note(self) -> str:
+        """What was counted, for the line of the verdict; asked after `problems`."""
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from checker import ROOT
@@ -19,10 +20,16 @@ MEMORY_KIB = 400 << 10
 P99_TIMES_MAX = 3.0
 """What a crowd may make of the time that 99 of 100 calls of other clients take."""
 
+MADE_ONCE = ("silent", "idle", "half-frames", "drips")
+"""Attacks whose first number says how many connections they make."""
+
 CLOSES_MIN = 4_000_000
 CLOSES_S = 600.0
 
-NOISE_LONG_S = 600.0
+OPENERS = 8
+OPENS_TOLD = ("sent", "opened", "refused", "full", "connections")
+OPENED_A_SECOND_MIN = 6_400
+"""Half of what a node admits: eight connections with 1,600 each."""
 
 HALF_FRAMES = (300, 1 << 20)
 """Clients, and the bytes of the frame that each does not end."""
@@ -37,6 +44,7 @@ class CrowdFault(Fault):
     hold_s = 6.0
     calm_s = 4.0
     p99_times_max: float | None = P99_TIMES_MAX
+    memory_kib_max = MEMORY_KIB
 
     def __init__(self, name: str, attack: str, *numbers: int, hold_s: float = 6.0) -> None:
         self.name = f"crowd-{name}"
@@ -45,12 +53,13 @@ class CrowdFault(Fault):
         self._numbers = numbers
         self._crowds: list[AttackProcess] = []
         self._victim: Member | None = None
-        self._before_kib = 0
+        self._before_kib: dict[int, int] = {}
+        self.grown_kib: dict[int, int] = {}
 
     def inject(self, scene: Scene) -> None:
         """Let the crowd come."""
         self._victim = scene.member(Role.LEADER)
-        self._before_kib = self._victim.rss_kib() or 0
+        self._before_kib = {member.number: member.rss_kib() or 0 for member in scene.group}
         addresses = self.addresses(scene, self._victim)
         self._crowds = [
             AttackProcess(address, version(), self._attack, *self._numbers) for address in addresses
@@ -67,17 +76,44 @@ class CrowdFault(Fault):
             crowd.end()
 
     def problems(self, scene: Scene) -> list[str]:
-        """The node lives, has not panicked, and has not grown beyond its bounds."""
-        del scene
-        assert self._victim is not None
-        if not self._victim.is_running():
-            return [f"{self.name}: node {self._victim.number} died"]
+        """Every node lives, has not panicked, and has not grown beyond its bounds."""
         found = []
-        if self._victim.count_in_log("panicked"):
-            found.append(f"{self.name}: node {self._victim.number} panicked")
-        grown = (self._victim.rss_kib() or 0) - self._before_kib
-        if grown > MEMORY_KIB:
-            found.append(f"{self.name}: {grown} KiB more memory")
+        for member in scene.group:
+            name = f"{self.name}: node {member.number}"
+            if not member.is_running():
+                found.append(f"{name} died")
+                continue
+            if member.count_in_log("panicked"):
+                found.append(f"{name} panicked")
+            grown = (member.rss_kib() or 0) - self._before_kib[member.number]
+            self.grown_kib[member.number] = grown
+            if grown > self.memory_kib_max:
+                found.append(f"{name} has {grown} KiB more memory")
+        made = sum(crowd.count("connections") for crowd in self._crowds)
+        if self._attack in MADE_ONCE and made < self._numbers[0]:
+            found.append(f"{self.name}: only {made} of {self._numbers[0]} connections were made")
+        return found
+
+    def note(self) -> str:
+        """What it cost in memory."""
+        return f"{max(self.grown_kib.values(), default=0) >> 10} MiB more memory at most"
+
+
+class Idle(CrowdFault):
+    """9,900 clients that have said hello and say nothing more: the places of one address, but for a few."""
+
+    memory_kib_max = 9_900 * 8 + (16 << 10)
+
+    def __init__(self) -> None:
+        super().__init__("idle", "idle", 9_900)
+
+    def problems(self, scene: Scene) -> list[str]:
+        """The node has all of them."""
+        assert self._victim is not None
+        status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
+        found = super().problems(scene)
+        if status.connections < self._numbers[0]:
+            found.append(f"{self.name}: node {self._victim.number} has {status.connections} connections")
         return found
 
 
@@ -104,6 +140,39 @@ class HalfFramesElsewhere(CrowdFault):
             self._sink.end()
 
 
+class Opens(CrowdFault):
+    """Sessions opened as fast as eight threads can ask for them, on eight connections."""
+
+    def __init__(self) -> None:
+        super().__init__("opens", "opens", OPENERS)
+        self._began_ns = 0
+        self._told = ""
+
+    def inject(self, scene: Scene) -> None:
+        """Let them ask."""
+        super().inject(scene)
+        self._began_ns = time.monotonic_ns()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """Opens were answered, sessions really opened, and no connection ended for what it sent."""
+        seconds = (time.monotonic_ns() - self._began_ns) / 1e9
+        counts = {what: sum(crowd.count(what) for crowd in self._crowds) for what in OPENS_TOLD}
+        rates = {what: count / seconds for what, count in counts.items()}
+        self._told = ", ".join(
+            f"{what} {rate:.0f}/s" for what, rate in rates.items() if what != "connections"
+        )
+        found = super().problems(scene)
+        if counts["connections"] != OPENERS:
+            found.append(f"{counts['connections']} connections were made, not {OPENERS}: opens ended them")
+        if rates["opened"] < OPENED_A_SECOND_MIN:
+            found.append(f"no flood: {self._told}")
+        return found
+
+    def note(self) -> str:
+        """What was asked and answered, and what it cost."""
+        return f"{self._told}, {super().note()}"
+
+
 class MillionsOfCloses(CrowdFault):
     """So many closes that anything kept of each would show."""
 
@@ -117,7 +186,7 @@ class MillionsOfCloses(CrowdFault):
         early_kib = self._victim.rss_kib() or 0 if self._victim else 0
 
         def answered() -> int:
-            return sum(crowd.answered() for crowd in self._crowds)
+            return sum(crowd.count("refused") for crowd in self._crowds)
 
         found = []
         try:
@@ -129,18 +198,6 @@ class MillionsOfCloses(CrowdFault):
         if late_kib > early_kib + (64 << 10):
             found.append(f"{self.name}: memory rises, from {early_kib} to {late_kib} KiB")
         return found
-
-
-class Noise(CrowdFault):
-    """Random bytes at the port of clients and peers, and at the admin port."""
-
-    def __init__(self, name: str, hold_s: float, seed: int = 1) -> None:
-        super().__init__(name, "noise", 4, seed, hold_s=hold_s)
-        self.is_long = hold_s >= NOISE_LONG_S
-
-    def addresses(self, scene: Scene, victim: Member) -> list[str]:
-        """Both ports."""
-        return [*super().addresses(scene, victim), scene.group.network.admin(victim.number)]
 
 
 class Descriptors(CrowdFault):
@@ -197,21 +254,6 @@ def slow_loris() -> Fault:
     return CrowdFault("drips", "drips", 500)
 
 
-def flood_of_opens() -> Fault:
-    """Sessions opened as fast as eight threads can ask for them: more than 10,000 in a second."""
-    return CrowdFault("opens", "opens", 8)
-
-
 def flood_of_closes() -> Fault:
     """Closes of other clients' sessions, as many as eight threads can send."""
     return CrowdFault("closes", "closes", 8)
-
-
-def noise() -> Fault:
-    """Random bytes for half a minute."""
-    return Noise("noise", 30.0)
-
-
-def noise_long() -> Fault:
-    """Random bytes for ten minutes."""
-    return Noise("noise-long", NOISE_LONG_S)

@@ -15,6 +15,9 @@ PUMP_BYTES = 64 << 10
 PUMP_CALLS = 1024
 """Together 64 MiB: more than a node has room for in the segments that it made before its disk was full."""
 
+STARTED_S = 15.0
+"""Reading a log of a few segments, and the host's start."""
+
 BLOCK_BYTES = 4096
 SECTOR_BYTES = 512
 """How the log is laid out, by docs/storage.md."""
@@ -56,6 +59,31 @@ class DiskFull(Fault):
         if scene.disks[self._victim.number].free_kib() > 40 << 10:
             found.append("the disk was not full any more: nothing was shown")
         return found
+
+
+class DiskFullKill(DiskFull):
+    """A follower is killed while its disk has no byte left, and starts there."""
+
+    def __init__(self) -> None:
+        super().__init__(Role.FOLLOWER)
+        self.name = "disk-full-kill-follower"
+
+    def problems(self, scene: Scene) -> list[str]:
+        """It starts on the full disk, and says how it is."""
+        assert self._victim is not None
+        victim = self._victim
+        scene.disks[victim.number].fill()
+        victim.kill()
+        # What the log of its last life left, too.
+        scene.disks[victim.number].fill()
+        left = scene.disks[victim.number].free_kib()
+        victim.start()
+        found = [] if left == 0 else [f"{left} KiB were left: nothing was shown"]
+        try:
+            wait_until(victim.status, STARTED_S, f"a start of node {victim.number} on a full disk")
+        except NeverHappened as error:
+            found.append(f"{error}: {victim.last_words()}")
+        return found + super().problems(scene)
 
 
 class Pump(threading.Thread):

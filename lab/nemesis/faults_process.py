@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from fault import Fault, Need, Role, Scene
 from member import Member
 from waiting import wait_until
@@ -14,6 +16,9 @@ FETCHED_BYTES = 4 << 20
 
 INSTALLED = "installed a peer's snapshot"
 """What a node logs when it has installed one."""
+
+VOTES_AGAIN_S = 10.0
+"""A start, the snapshot, and one change of the view, which is asked for again each second."""
 
 
 class Kill(Fault):
@@ -107,32 +112,48 @@ class Lag(Fault):
 
 
 class Forget(Fault):
-    """A follower without a disk is killed and comes back: it forgot its votes, so it may only observe."""
+    """A follower without a disk is killed and comes back without its votes: it votes in a newer view."""
 
     name = "forget-follower"
     needs = (Need.MEMORY,)
-    is_lasting = True
 
     def __init__(self) -> None:
         self._victim: Member | None = None
+        self._view = 0
+        self._took_s = 0.0
 
     def inject(self, scene: Scene) -> None:
         """Kill it and start it at once."""
         self._victim = scene.member(Role.FOLLOWER)
+        status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
+        self._view = status.view
         self._victim.kill()
+        killed_ns = time.monotonic_ns()
         self._victim.start()
+        number = self._victim.number
+        wait_until(self._votes, VOTES_AGAIN_S, f"a vote of node {number}, which forgot its own,")
+        self._took_s = (time.monotonic_ns() - killed_ns) / 1e9
 
     def heal(self, scene: Scene) -> None:
-        """There is no way back for it in this view."""
+        """It came back by itself."""
 
     def problems(self, scene: Scene) -> list[str]:
-        """It executes, and does not vote."""
+        """It votes, and in no view in which an earlier life of it may have voted."""
         del scene
         assert self._victim is not None
         status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
-        if "observer" in status.roles and "acceptor" not in status.roles:
-            return []
-        return [f"a node that forgot its votes is {' and '.join(status.roles)}"]
+        if status.view <= self._view:
+            return [f"a node that forgot its votes votes on in view {status.view}"]
+        return [] if self._votes() else [f"it is {' and '.join(status.roles)} again"]
+
+    def note(self) -> str:
+        """How long it took."""
+        return f"voted again after {self._took_s:.1f} s"
+
+    def _votes(self) -> bool:
+        assert self._victim is not None
+        status = self._victim.status()
+        return status is not None and "acceptor" in status.roles and "observer" not in status.roles
 
 
 class KillAll(Fault):

@@ -67,6 +67,7 @@ class Group:
         self.members: dict[int, Member] = {}
         self.joining: Member | None = None
         """A node on its way into the group, ended with it."""
+        self.cluster = f"{int.from_bytes(os.urandom(8), 'big'):016x}"
 
     def __enter__(self) -> Group:
         """Make the directories, start all nodes and wait until they are led."""
@@ -187,7 +188,7 @@ class Group:
 
     def _form(self) -> None:
         plan = self.plan
-        cluster = f"{int.from_bytes(os.urandom(8), 'big'):016x}"
+        cluster = self.cluster
         numbers = range(1, plan.nodes + 1)
         incarnations = {number: self._init(number, cluster) for number in numbers}
         for number in numbers:

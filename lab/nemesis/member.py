@@ -42,6 +42,8 @@ class Status:
     """Read from sockets since the start."""
     slow_peers: int
     """Links dropped because the peer was too slow."""
+    connections: int
+    """Of clients and nodes, at the port that they share."""
     view: int
     """Number of the view in force at this node."""
     members: tuple[int, ...]
@@ -70,6 +72,7 @@ class Status:
             elections=document["elections"],
             bytes_in=document["counts"]["bytes_in"],
             slow_peers=document["counts"]["slow_peers"],
+            connections=document["counts"]["connections"],
             view=document["view"]["number"],
             members=tuple(member["node"] for member in document["view"]["members"]),
         )

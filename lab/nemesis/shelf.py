@@ -10,10 +10,11 @@ from __future__ import annotations
 class Shelf:
     """Texts by key."""
 
-    __quorate_reads__ = ("get",)
+    __quorate_reads__ = ("counts", "get")
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        self.filled = 0
 
     def get(self, key: str) -> str | None:
         """The text, or None."""
@@ -30,6 +31,15 @@ class Shelf:
     def delete(self, key: str) -> bool:
         """Whether there was a text; there is none afterwards."""
         return self.texts.pop(key, None) is not None
+
+    def fill(self, size: int) -> str:
+        """Give a text of this size, and count that; a call, whose answer is kept."""
+        self.filled += 1
+        return "x" * size
+
+    def counts(self) -> tuple[int, int]:
+        """How many texts there are, and how many were given by `fill`."""
+        return len(self.texts), self.filled
 
     def brood(self) -> None:
         """Never return."""

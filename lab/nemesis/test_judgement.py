@@ -10,11 +10,13 @@ import pytest
 
 from ages import SLACK_NS, Ages, Marks, Told
 from catalogue import CATALOGUE, chosen, described, title_of, usual
+from crowd import AttackProcess
 from fault import Scene
 from faults_clients import Descriptors
+from faults_noise import Noise, noise, peaks_early_and_late
 from memory import peaks_of
 from outage import WRITES, Row
-from outages import MS, answered_between, outage, p99_ms, slowed
+from outages import MS, answered_between, outage, p99_ms, slowed, told_p99
 from pulse import longest_gap
 from recording import Operation, Recording
 from verdict import Verdict
@@ -174,6 +176,8 @@ def test_calls_that_take_more_than_three_times_as_long_are_a_problem() -> None:
     assert slowed(before, during, 3.0)
     assert slowed(before, before, 3.0) == []
     assert slowed(None, before, 3.0)
+    assert slowed(2.0, 30.0, 3.0)
+    assert told_p99(2.0, 30.0) == "2.0 ms before and 30.0 ms: 15.0 times"
 
 
 def test_faults_of_minutes_are_met_only_when_they_are_asked_for() -> None:
@@ -199,6 +203,22 @@ def test_nodes_get_their_own_commands_back_when_a_fault_ends_halfway(monkeypatch
         fault.prepare(scene)
     fault.heal(scene)
     assert [member.command for member in members] == [["quorate", "node", "run"]] * 3
+
+
+def test_noise_that_nobody_heard_is_a_problem_and_so_is_memory_that_rises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node with a sawtooth is flat; one that holds more in the last quarter than in the second is not."""
+    flat, rising = [1000, 9000] * 20, [1000 * at for at in range(40)]
+    assert peaks_early_and_late(flat) == (9000, 9000)
+    fault = noise()
+    assert isinstance(fault, Noise)
+    monkeypatch.setattr("faults_noise.watch_kib", lambda *_: {1: flat, 2: rising})
+    silent = cast(AttackProcess, SimpleNamespace(count=lambda _what: 0))
+    monkeypatch.setattr(fault, "_ports_of", {"node 1": silent})
+    found = fault.problems(cast(Scene, SimpleNamespace(group=[])))
+    assert ["node 2 grows" in found[0], "only 0 connections" in found[1]] == [True, True]
+    assert len(found) == 2
 
 
 def test_an_age_that_begins_after_a_mark_that_is_missing_was_acknowledged_is_told() -> None:

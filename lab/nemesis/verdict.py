@@ -31,6 +31,8 @@ class Verdict:
             print(f"      {problem}", flush=True)
         if len(problems) > SHOWN_MAX:
             print(f"      and {len(problems) - SHOWN_MAX} more", flush=True)
+        if note:
+            print(f"      measured: {note}", flush=True)
 
     def last_line(self) -> str:
         """The sum."""

@@ -1,7 +1,8 @@
-//! What a group is set up with when it is created: the part of a configuration that all its nodes share.
+//! What a group is set up with when it is created: the part of a configuration that all its nodes share. How host processes are confined
+//! is each machine's own: a client that creates a group has no say in it.
 
 use crate::config::{
-    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig, SnapshotConfig,
+    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SnapshotConfig,
 };
 use crate::{NodeConfig, NodeError};
 use quorate_types::{GroupChange, GroupEntry};
@@ -18,12 +19,8 @@ pub struct GroupSetup {
     pub window: u64,
     /// Seconds after which a call that does not return has its host killed.
     pub call_timeout: f64,
-    /// Bytes of address space that a host process may use.
-    pub host_memory: u64,
     /// Packages beside the objects' own whose instances may be kept.
     pub allow: Vec<String>,
-    /// Whether the host process is confined.
-    pub sandbox: SandboxConfig,
     /// Which reads are checked.
     pub check_reads: ReadChecksConfig,
     /// When snapshots are taken.
@@ -33,22 +30,6 @@ pub struct GroupSetup {
 }
 
 impl GroupSetup {
-    /// A group of these objects, otherwise like the one of `config`.
-    #[must_use]
-    pub fn like(config: &NodeConfig, objects: Vec<ObjectConfig>) -> GroupSetup {
-        GroupSetup {
-            persist: config.persist,
-            window: config.window,
-            call_timeout: config.call_timeout,
-            host_memory: config.host_memory,
-            allow: config.allow.clone(),
-            sandbox: config.sandbox,
-            check_reads: config.check_reads,
-            snapshot: config.snapshot,
-            objects,
-        }
-    }
-
     /// The bytes that the command carries.
     ///
     /// # Errors
@@ -106,9 +87,7 @@ impl GroupSetup {
             persist: self.persist,
             window: self.window,
             call_timeout: self.call_timeout,
-            host_memory: self.host_memory,
             allow: self.allow,
-            sandbox: self.sandbox,
             check_reads: self.check_reads,
             snapshot: self.snapshot,
             objects,

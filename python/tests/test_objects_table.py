@@ -28,7 +28,7 @@ HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "BinarySearchTree": (TreeNode, _binary_search_tree._is_less),
     "Account": (_account.checked,),
     "Storage": (_storage.checked,),
-    "Line": (_line.calling, _line.named, _line.patience),
+    "Line": (_line.calling, _line.labelled, _line.named, _line.patience),
     "Queue": (_queue._patience,),
 }
 BASES: dict[str, type[Any]] = {"Line": Line, "Rendezvous": Rendezvous}

@@ -51,7 +51,7 @@ def test_two_threads_of_one_session_exclude_each_other(
     nodes: LocalGroup[Counters], group: quorate.Group, lock: RLock
 ) -> None:
     """Claim rp-112."""
-    with lock as token, ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1) as thread, lock as token:
         with lock as again:
             assert again == token > 0
         assert elsewhere(lambda: lock.acquire(blocking=False)) == 0

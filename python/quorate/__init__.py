@@ -68,6 +68,7 @@ from quorate._follow import AsyncFollow, DecidedCall, Follow, afollow, follow
 from quorate._group import AsyncGroup, Group, agroup, group
 from quorate._guards import AsyncGuard, Guard, aguard, guard
 from quorate._holders import Holder
+from quorate._labels import label
 from quorate._local import local
 from quorate._local_group import Comparison, LocalGroup
 from quorate._names import register
@@ -167,6 +168,7 @@ __all__ = [
     "gather",
     "group",
     "guard",
+    "label",
     "local",
     "on_session_state",
     "options",

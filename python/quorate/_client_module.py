@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from quorate import _data_model, _options, _reads
+from quorate import _data_model, _labels, _options, _reads
 
 _HEAD = '''"""The client of {path}, written by `quorate proxy {path}`: change the class and write it again.
 
@@ -76,6 +76,9 @@ class _Writer:
         cls = self._cls
         text = f"\n\nclass {'Async' if is_async else ''}{cls.__name__}:\n"
         text += _docstring(vars(cls).get("__doc__") or f"An object of {cls.__name__}.", "    ")
+        label = getattr(cls, _labels.PARAMETER, None)
+        if isinstance(label, str):
+            text += f"\n    {_labels.PARAMETER} = {label!r}\n"
         names = _reads.public_methods(cls)
         if not is_async:
             names += [name for name in sorted(_data_model.SPECIAL) if _data_model.defines(cls, name)]

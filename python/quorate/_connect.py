@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from quorate import _names, _native
+from quorate import _labels, _names, _native
 from quorate._futures import loop_end
 from quorate._options import Options, Tls
-from quorate._proxy import Flow, Method, Origin, Proxy
+from quorate._proxy import Flow, LabelledMethod, Method, Origin, Proxy
 from quorate._special import Pending
 
 T = TypeVar("T")
@@ -214,6 +214,18 @@ class AsyncMethod(Method):
         return self.begin_in_loop(args, kwargs)
 
 
+class AsyncLabelledMethod(LabelledMethod, AsyncMethod):
+    """A method that is given the label of the task that calls."""
+
+    __slots__ = ()
+
+    def _label(self) -> int | None:
+        return _labels.label()
+
+
+AsyncMethod._labelled = AsyncLabelledMethod
+
+
 class AsyncProxy(Proxy):
     """Stands for an object; every method gives an awaitable."""
 
@@ -233,6 +245,10 @@ class AsyncAttribute(Pending):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return AsyncMethod(self._method.flow, self._method.name.removeprefix("."))(*args, **kwargs)
+
+    def telling(self, label: int | None) -> dict[str, Any]:
+        """As of a method that takes no label: the class does not have it."""
+        return {}
 
 
 class AsyncConnection:

@@ -185,9 +185,9 @@ def _is_called(value: Any) -> bool:
 
 
 def _leaver(name: str) -> Callable[..., Any]:
-    def leave(target: Any, error: Any = None, *_: Any) -> Any:
+    def leave(target: Any, error: Any = None, *_: Any, **label: Any) -> Any:
         """Ends a `with` block. Of the error of the block only the exception travels."""
         kind = type(error) if isinstance(error, BaseException) else None
-        return getattr(target, name)(kind, error if kind else None, None)
+        return getattr(target, name)(kind, error if kind else None, None, **label)
 
     return leave

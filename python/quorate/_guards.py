@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from types import EllipsisType, TracebackType
 from typing import Any, Self, cast
 
-from quorate import _native
+from quorate import _labels, _native
 from quorate._connect import CONNECT_SECONDS, submit
 from quorate._errors import Closed, LockLost, SessionExpired, TimedOut
 from quorate._log import logger
-from quorate._proxy import Proxy, flow_of, with_options
+from quorate._proxy import Method, Proxy, flow_of, with_options
 from quorate._session_states import Listener, listen_to
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -51,6 +51,8 @@ class _Hold(abc.ABC):
         self._options = {} if timeout is None else {"timeout": timeout}
         self._on_lost = on_lost
         self._methods = methods
+        # Whoever ends the block: it is the one who began it that gives back.
+        self._label: int | None = None
         self._token = 0
         self._until = 0.0
         self._ended = -1
@@ -94,15 +96,21 @@ class _Hold(abc.ABC):
         """Acquire in the session that is there, and in no later one."""
         news = self._client.news()
         self._ended = 0 if news is None else news.ended
-        return self._method(0, self._flow.options.timeout)(*self._arguments, **self._options)
+        self._label = self._caller()
+        acquire = self._method(0, self._flow.options.timeout)
+        return acquire(*self._arguments, **self._options, **acquire.telling(self._label))
 
-    def _release(self) -> Callable[[], Any]:
+    def _release(self) -> Method:
         """Gives the lock back, unless its session is over: the next one may have it for another reason."""
         return self._method(1, RELEASE_SECONDS)
 
-    def _method(self, which: int, timeout: float | None) -> Callable[..., Any]:
+    def _method(self, which: int, timeout: float | None) -> Method:
         options = dataclasses.replace(self._flow.options, timeout=timeout, session=self._ended)
-        return cast(Callable[..., Any], getattr(with_options(self._proxy, options), self._methods[which]))
+        return cast(Method, getattr(with_options(self._proxy, options), self._methods[which]))
+
+    @abc.abstractmethod
+    def _caller(self) -> int | None:
+        """The label of the thread or task that acquires."""
 
     @property
     def _patience(self) -> float:
@@ -217,8 +225,12 @@ class Guard(_Hold):
         if self._is_lost:
             _tell_loss(self._loss(), error, refused)
 
+    def _caller(self) -> int | None:
+        return _labels.thread_label()
+
     def _give_back(self) -> Future[Any]:
-        return submit(self._release())
+        release = self._release()
+        return submit(release, **release.telling(self._label))
 
     def _listen(self, news: _native.News | None) -> None:
         if self._is_inside and not self._look(news):
@@ -275,8 +287,12 @@ class AsyncGuard(_Hold):
         if self._is_lost:
             _tell_loss(self._loss(), error, refused)
 
+    def _caller(self) -> int | None:
+        return _labels.label()
+
     def _give_back(self) -> asyncio.Future[Any]:
-        released: asyncio.Future[Any] = self._release()()
+        release = self._release()
+        released: asyncio.Future[Any] = release(**release.telling(self._label))
         released.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return released
 

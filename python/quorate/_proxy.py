@@ -12,7 +12,7 @@ from types import EllipsisType
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from quorate import _data_model as names
-from quorate import _native, _special
+from quorate import _labels, _native, _special
 from quorate._errors import NoSuchMethod, QuorateError, StoredMethod
 from quorate._options import Freshness, Level, Options, Tls
 
@@ -111,16 +111,23 @@ class Method(_native.Method):
     __slots__ = ("flow",)
 
     flow: Flow
+    _labelled: ClassVar[type[Method]]
 
     def __new__(cls, flow: Flow, name: str) -> Self:
         """The method of that name, at the level at which it is called."""
-        method = super().__new__(cls, flow.route, name, flow.level_of(name))
+        takes_label = _labels.parameter_of(flow.cls, name) is not None
+        kind = cast(type[Self], cls._labelled) if takes_label else cls
+        method = super().__new__(kind, flow.route, name, flow.level_of(name))
         method.flow = flow
         return method
 
     def itself(self) -> Proxy:
         """What the caller gets where the method returned the object."""
         return self.flow.itself()
+
+    def telling(self, label: int | None) -> dict[str, Any]:
+        """The arguments that tell the object who calls: none, unless the method takes a label."""
+        return {}
 
     def __repr__(self) -> str:
         return f"<replicated method {self.name}>"
@@ -143,6 +150,29 @@ class Method(_native.Method):
             raise AttributeError("the class is not known")
         bind = getattr(type(member), "__get__", None)
         return inspect.signature(member if bind is None else bind(member, object(), cls))
+
+
+class LabelledMethod(Method):
+    """A method that is given the label of the thread that calls, unless the call names another one."""
+
+    __slots__ = ()
+
+    def telling(self, label: int | None) -> dict[str, Any]:
+        """The label, under the name of its parameter."""
+        return {cast(str, _labels.parameter_of(self.flow.cls, self.name)): label}
+
+    def _label(self) -> int | None:
+        return _labels.thread_label()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(*args, **{**self.telling(self._label()), **kwargs})
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        """As of every method."""
+        return super().begin(args, {**self.telling(self._label()), **(kwargs or {})})
+
+
+Method._labelled = LabelledMethod
 
 
 class Proxy:

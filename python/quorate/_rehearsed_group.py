@@ -17,7 +17,7 @@ from quorate._errors import OutcomeUnknown, QuorateError, Unavailable
 from quorate._local_group import Comparison
 from quorate._options import Freshness, Options
 from quorate._own_objects import OwnObjects
-from quorate._proxy import Flow, Method, Proxy
+from quorate._proxy import Flow, LabelledMethod, Method, Proxy
 from quorate._rare_values import ITSELF
 
 T = TypeVar("T")
@@ -91,6 +91,15 @@ class GroupMethod(Method):
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+class GroupLabelledMethod(LabelledMethod, GroupMethod):
+    """One that is given the label of the thread that calls."""
+
+    __slots__ = ()
+
+
+GroupMethod._labelled = GroupLabelledMethod
 
 
 class GroupProxy(Proxy):

@@ -1,13 +1,12 @@
 """Replicated objects with the arguments and answers of `threading` and `queue`, for CPython's own tests.
 
-What differs is all here: fencing tokens become True, RLocks are told which thread asks, and `wait_for` looks
-at its predicate in the caller. A group serves a fixed list of objects, so a test borrows them from a pool.
+What differs is all here: fencing tokens become True, and `wait_for` looks at its predicate in the caller. A
+group serves a fixed list of objects, so a test borrows them from a pool.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import unittest
 from collections.abc import Callable
@@ -117,20 +116,20 @@ class Lock(Adapter):
 
 
 class RLock(Lock):
-    """As `threading.RLock`: the owner is this session, with the thread."""
+    """As `threading.RLock`."""
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        return bool(self.proxy.acquire(blocking, timeout, owner=threading.get_ident()))
+    def __enter__(self) -> bool:
+        return bool(self.proxy.__enter__())
 
-    def release(self) -> None:
-        self.proxy.release(owner=threading.get_ident())
+    def __exit__(self, *error: object) -> None:
+        self.proxy.__exit__(*error)
 
     def _is_owned(self) -> bool:
-        owned: bool = self.proxy.is_owned(threading.get_ident())
+        owned: bool = self.proxy.is_owned()
         return owned
 
     def _recursion_count(self) -> int:
-        count: int = self.proxy.recursion_count(threading.get_ident())
+        count: int = self.proxy.recursion_count()
         return count
 
 

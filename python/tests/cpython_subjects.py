@@ -30,11 +30,11 @@ class Lock(AsNew, objects.Lock):
 class RLock(AsNew, objects.RLock):
     """A lock that its owner can acquire again, which tells of its owner what CPython's does."""
 
-    def is_owned(self, owner: Any) -> bool:
+    def is_owned(self, *, owner: Any = None) -> bool:
         """Whether this owner holds the lock."""
         return self._held_by(owner) is not None
 
-    def recursion_count(self, owner: Any) -> int:
+    def recursion_count(self, *, owner: Any = None) -> int:
         """How often this owner has acquired the lock."""
         held = self._held_by(owner)
         return 0 if held is None else held.count

@@ -87,3 +87,7 @@ class TimedLock(Lock):
         if token is not None:
             self.granted_at = time.time()
         return token
+
+    def waiting_here(self) -> int:
+        """Return how many wait for it."""
+        return self._line.size()

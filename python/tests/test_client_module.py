@@ -62,6 +62,11 @@ class Ledger:
     @property
     def newest(self) -> int:
         return self.amounts[-1]
+
+    __quorate_label__ = "who"
+
+    def whose(self, *, who: int | None = None) -> int | None:
+        return who
 '''
 
 USER = """
@@ -88,6 +93,7 @@ with connect(sys.argv[1]) as ledger:
     assert len(ledger) == 4
     first: int = quorate.submit(ledger.add, 4).result()
     assert first == 5
+    assert ledger.whose() == quorate.label()
 assert asyncio.run(later()) == 6
 try:
     Ledger().total()

@@ -32,6 +32,8 @@ HELPER = TALLY.replace("self.count += 1", "import step\n        self.count += st
 class Place:
     """A directory with a module, and beside it the directory of a group."""
 
+    CLASS = "tally:Tally"
+
     def __init__(self, path: Path, source: str = TALLY) -> None:
         self.home, self.data = path / "home", path / "data"
         self.home.mkdir()
@@ -42,7 +44,7 @@ class Place:
 
     def start(self, *options: str) -> AbstractContextManager[dict[str, Any]]:
         words = ["--persist", "disk", "--port", "0", "--dir", str(self.data), *options]
-        return _local.start_group("tally:Tally", words, self.home)
+        return _local.start_group(self.CLASS, words, self.home)
 
     def refused(self, *options: str) -> str:
         with pytest.raises(quorate.Unavailable) as refused, self.start(*options):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fenced_classes import Store, TimedLock
+from many_objects import killer
 from patience import PATIENCE_S, until
 
 import quorate
@@ -218,8 +219,8 @@ from fenced_classes import Store, TimedLock
 
 base = sys.argv[1].rpartition("/")[0]
 with (
-    quorate.connect(sys.argv[1], Store) as store,
-    quorate.connect(base + "/lock", TimedLock, session_timeout=1) as lock,
+    quorate.connect(sys.argv[1], Store, timeout=30, session_timeout=60) as store,
+    quorate.connect(base + "/lock", TimedLock, timeout=30, session_timeout=1) as lock,
 ):
     try:
         with quorate.guard(lock) as guard:
@@ -248,6 +249,34 @@ def test_a_holder_that_stood_still_is_told_and_refused(nodes: LocalGroup[Store],
     assert lines_of(holder) == ["True True", "lost True"]
     with quorate.guard(lock) as guard:
         assert nodes.proxy.look(guard.token)[-3:] == ["first", "second", "third"]
+
+
+def test_a_holder_that_stood_still_while_leaders_were_killed_is_told_and_refused(
+    nodes: LocalGroup[Store], lock: TimedLock
+) -> None:
+    """Claim rp-73."""
+    with contextlib.ExitStack() as block:
+        holder = run(PAUSED, nodes.endpoint)
+        block.callback(holder.kill)
+        os.waitpid(holder.pid, os.WUNTRACED)
+        held = block.enter_context(contextlib.ExitStack())
+        with killer(nodes, every=1.5) as killed:
+            until(lambda: killed)
+            guard = held.enter_context(quorate.guard(lock))
+            before = len(killed)
+            until(lambda: len(killed) > before)
+            nodes.proxy.write(guard.token, "second")
+            until(lambda: len(killed) > before + 1)
+            holder.send_signal(signal.SIGCONT)
+            # It was told and refused, and asks for the lock again, which is not free.
+            until(lambda: lock.waiting_here() == 1)
+        guard.check()
+        held.close()
+        assert lines_of(holder) == ["True True", "lost True"]
+    assert len(killed) > 2
+    with quorate.guard(lock) as guard:
+        assert nodes.proxy.look(guard.token)[-3:] == ["first", "second", "third"]
+    assert nodes.compare().is_equal
 
 
 def test_a_lock_that_the_holder_counts_as_lost_is_given_back_once_the_group_answers(

@@ -32,6 +32,10 @@ NOT_APPLICABLE = {
     "ConditionTests.test_acquire": "gives its Condition a lock of its own process, or expects an RLock in it",
     "*.test_shutdown_*": "Python's own queues have `shutdown` from 3.13 on; ours have none",
     "BarrierTests.test_action": "the action is code of the caller, and would have to run in the replicas",
+    "*FailingQueueTest.*": "its `_put` and `_get` are code of the caller, which would run in the replicas",
+    "*SimpleQueueTest.test_references": "asks when Python frees an item; what a proxy gets is a copy",
+    "CSimpleQueueTest.test_is_default": "asks which of two implementations `queue.SimpleQueue` is",
+    "CSimpleQueueTest.test_reentrancy": "asks what happens when the C code of one call is entered again",
 }
 """Tests that cannot be made, and why."""
 
@@ -40,7 +44,7 @@ MEASURING = {
 }
 """Tests that cannot be made while the group elects, and why."""
 
-SLOW = ("*timeout*", "*.test_basic", "*.test_queue_join")
+SLOW = ("*timeout*", "*.test_basic", "*.test_queue_join", "BaseSimpleQueueTest.test_many_threads*")
 """What is left out where there is little time."""
 
 SUITES: dict[str, dict[str, Any]] = {
@@ -54,6 +58,11 @@ SUITES: dict[str, dict[str, Any]] = {
     "test_queue.QueueTest": {"queue": cpython_adapter.QueueModule},
     "test_queue.LifoQueueTest": {"queue": cpython_adapter.QueueModule},
     "test_queue.PriorityQueueTest": {"queue": cpython_adapter.QueueModule},
+    # A SimpleQueue is a Queue without a bound and without `join`.
+    "test_queue.BaseSimpleQueueTest": {
+        "queue": cpython_adapter.QueueModule,
+        "type2test": cpython_adapter.Queue,
+    },
 }
 """The suites, and what each is to test."""
 
@@ -90,6 +99,22 @@ globals().update({case.__name__: case for case in CASES})
 def test_the_suites_are_installed() -> None:
     if not MODULES:
         pytest.fail("this Python has no tests: install them (Debian: libpython3-testsuite)", pytrace=False)
+
+
+@pytest.mark.skipif(not MODULES, reason="there are no suites")
+def test_every_test_of_the_modules_runs_or_is_listed() -> None:
+    """Also those of classes that no suite here is made of."""
+    run = [getattr(MODULES[module], short) for module, _, short in (name.partition(".") for name in SUITES)]
+    missing = [
+        f"{theirs.__name__}.{test}"
+        for module in MODULES.values()
+        for theirs in vars(module).values()
+        if isinstance(theirs, type) and theirs.__module__ == module.__name__
+        for test in unittest.TestLoader().getTestCaseNames(theirs)
+        if not any(getattr(theirs, test) is getattr(each, test, None) for each in run)
+        if not is_any(f"{theirs.__name__}.{test}", NOT_APPLICABLE)
+    ]
+    assert missing == []
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -159,6 +159,15 @@ def calling() -> quorate.Caller:
         return quorate.Caller(NOBODY, 0, 0)
 
 
+def labelled(owner: Any) -> Any:
+    """Who calls within its session: the label that came with the call, or without Quorate this thread's.
+
+    >>> labelled("mia"), labelled(None) == quorate.label()
+    ('mia', True)
+    """
+    return quorate.label() if owner is None else owner
+
+
 def patience(blocking: bool, timeout: float | None) -> float | None:
     """How many seconds a caller waits: 0 not at all, None for as long as it takes, as -1 of `threading`.
 

@@ -102,6 +102,13 @@ class Rendezvous(Generic[W]):
         )
         return token
 
+    def _held_by(self, label: Any) -> quorate.Holder | None:
+        """What this process holds of its session for that label."""
+        caller = calling()
+        held = self._held.get(caller.session)
+        is_theirs = held is not None and (held.label, held.tenancy) == (label, caller.tenancy)
+        return held if is_theirs else None
+
     def _recount(self, session: int, by: int) -> None:
         """What a session holds it holds so many times more; not at all where none are left."""
         before = self._held.get(session)

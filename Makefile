@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks rivals many parked sim sim-ci hours zoo nemesis outage memory campaign-views calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory campaign-views calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -102,6 +102,9 @@ lab: build ## measure figures of the papers, draw them, and say whether their sh
 
 locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
 	$(BIN)/python lab/bench/locks.py --rounds $(or $(ROUNDS),2000)
+
+takeovers: build ## measure how long a lock is nobody's after its holder was killed, also while leaders are: ROUNDS=n (10)
+	$(BIN)/python lab/bench/takeovers.py --rounds $(or $(ROUNDS),10)
 
 rivals: build ## measure locks beside those of etcd, ZooKeeper and PySyncObj, where they are installed: ROUNDS=n (1000)
 	$(BIN)/python lab/bench/rival_locks.py --rounds $(or $(ROUNDS),1000)

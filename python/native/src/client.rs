@@ -9,13 +9,14 @@ use crate::inquiry::{Inquiry, Said};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quorate_client::{
-    CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, FoundObject,
-    OperationId, Preference, SessionFile, SessionNews, SessionState, TlsClient,
+    CallCause, CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint,
+    FoundObject, OperationId, OperationOptions, Preference, SessionFile, SessionNews, SessionState,
+    TlsClient,
 };
 use quorate_types::{ObjectId, ReadLevel};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a waiting call leaves signals unseen that another thread took.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -396,13 +397,32 @@ pub(crate) fn await_cells(
     }
 }
 
-/// Waits until another call may be begun.
-pub(crate) fn await_room(py: Python<'_>, client: &Client) -> PyResult<()> {
-    while !client.has_room() {
-        py.detach(|| client.await_room(SIGNALS_EVERY));
-        py.check_signals()?;
+/// Waits until another call may be begun, as long as it may take at most. Returns its options, with what is left of its time.
+pub(crate) fn await_room(
+    py: Python<'_>,
+    client: &Client,
+    options: OperationOptions,
+) -> PyResult<OperationOptions> {
+    if client.has_room() {
+        return Ok(options);
     }
-    Ok(())
+    let until = Instant::now() + client.timeout_of(options);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let late = CallError::NotExecuted(CallCause::DeadlinePassed);
+            return Err(call_error(py, &late));
+        }
+        py.detach(|| client.await_room(left.min(SIGNALS_EVERY)));
+        py.check_signals()?;
+        if client.has_room() {
+            let timeout = until.saturating_duration_since(Instant::now());
+            return Ok(OperationOptions {
+                timeout: Some(timeout),
+                ..options
+            });
+        }
+    }
 }
 
 /// This process was forked off: the connections of its parent are not its own.

@@ -7,6 +7,7 @@ use crate::entrance;
 use crate::failures::{call_error, connect_error};
 use crate::inquiry::{Inquiry, Said};
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use quorate_client::{
     CallCause, CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint,
@@ -18,8 +19,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a waiting call leaves signals unseen that another thread took.
+/// How long a waiting call of the main thread leaves signals unseen that another thread took.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+
+/// How long other threads wait at a time: no signal is handled in them.
+const WITHOUT_SIGNALS: Duration = Duration::from_secs(3600);
 
 /// The longest span that is kept: a century, which overflows no clock.
 pub(crate) const SPAN_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
@@ -385,16 +389,44 @@ pub(crate) fn await_cells(
     client: &Client,
     cells: &[Arc<CallCell>],
 ) -> PyResult<()> {
-    let mut first = 0;
+    let is_over = await_cells_until(py, client, cells, None)?;
+    debug_assert!(is_over, "it waits until they are filled");
+    Ok(())
+}
+
+/// Waits until all cells are filled, or until that time; says whether they are. Raises what a signal's handler raises.
+pub(crate) fn await_cells_until(
+    py: Python<'_>,
+    client: &Client,
+    cells: &[Arc<CallCell>],
+    until: Option<Instant>,
+) -> PyResult<bool> {
+    let (mut first, mut slice) = (0, SIGNALS_EVERY);
     loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if client.is_foreign() {
             return Err(call_error(py, &CallError::Forked));
         }
-        if py.detach(|| client.wait(cells, &mut first, SIGNALS_EVERY)) {
-            return Ok(());
+        let longest = left.map_or(slice, |left| left.min(slice));
+        if py.detach(|| client.wait(cells, &mut first, longest)) {
+            return Ok(true);
         }
         py.check_signals()?;
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(false);
+        }
+        if !is_main_thread(py)? {
+            slice = WITHOUT_SIGNALS;
+        }
     }
+}
+
+/// Whether signals are handled in this thread.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import(intern!(py, "threading"))?;
+    let main = threading.call_method0(intern!(py, "main_thread"))?;
+    let own = threading.call_method0(intern!(py, "get_ident"))?;
+    main.getattr(intern!(py, "ident"))?.eq(own)
 }
 
 /// Waits until another call may be begun, as long as it may take at most. Returns its options, with what is left of its time.

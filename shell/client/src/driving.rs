@@ -6,7 +6,7 @@
 use crate::cell::CallCell;
 use crate::driver::{Driver, DriverOptions, OperationOptions, after, boot_time};
 use crate::era::era;
-use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER};
+use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER, WAIT_SLICE};
 use crate::news::Announced;
 use crate::poller::Poller;
 use crate::unbegun::{Done, HandedOver, OperationId, Unbegun};
@@ -263,7 +263,8 @@ impl SharedDriver {
             if left.is_zero() {
                 break;
             }
-            let sleep = left.min(core.driver.sleep_max());
+            // Others may begin meanwhile what is due earlier.
+            let sleep = left.min(core.driver.sleep_max()).min(WAIT_SLICE);
             let socket = core.driver.socket();
             drop(core);
             let ready = until_ready(socket, sleep);
@@ -494,9 +495,9 @@ impl SharedDriver {
 impl Core {
     /// Until when the callers keep the connection that was lent to them.
     fn lent_until(&self) -> Option<Time> {
-        let longest = match self.driver.in_flight() {
-            0 => LENT_IDLE_MAX,
-            _ => LENT_MAX,
+        let longest = match self.begun.is_empty() {
+            true => LENT_IDLE_MAX,
+            false => LENT_MAX,
         };
         (!self.driver.is_watched()).then(|| Time(self.lent_at.0 + longest.as_nanos() as u64))
     }

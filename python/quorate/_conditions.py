@@ -43,8 +43,8 @@ def wait_until(
     Where it does not hold, the call leaves no trace: what the method changed so far is undone, and it runs
     again from its start when the object may have changed, first come, first served. `timeout`, `default`
     and `error` are as in `quorate.park`. The predicate must change nothing (`NotReadOnly`); what it raises
-    ends the call, which leaves no trace then either. The state is encoded before each such call: park where
-    it is large.
+    ends the call, which leaves no trace then either, and so does the `Overloaded` that it gets where 10,000
+    calls of the group wait already. The state is encoded before each such call: park where it is large.
 
     >>> wait_until(lambda: True)
     Traceback (most recent call last):

@@ -446,6 +446,7 @@ class MalformedValue(QuorateError, ValueError):
 
 _LEAVES: dict[tuple[str, str], type[QuorateError]] = {
     ("not_executed", "overloaded"): Overloaded,
+    ("not_executed", "too_many_parked"): Overloaded,
     ("not_executed", "storage_full"): StorageFull,
     ("not_executed", "other_cluster"): OtherCluster,
     ("outcome_unknown", "deadline_passed"): TimedOut,

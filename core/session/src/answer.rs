@@ -39,6 +39,8 @@ pub enum Cause {
     Refused(Refusal),
     /// The connection on which its only copy was sent was lost.
     ConnectionLost,
+    /// [`PARKED_MAX`](crate::PARKED_MAX) calls of its session wait in the group.
+    TooManyParked,
     /// The addresses of its group belong to another cluster now.
     OtherCluster {
         /// The cluster that the client first spoke to.

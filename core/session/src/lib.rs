@@ -12,7 +12,7 @@ mod route;
 mod session;
 
 pub use answer::{Answer, Cause, Failure};
-pub use limits::SessionConfig;
+pub use limits::{PARKED_MAX, SessionConfig};
 pub use outstanding::{Attempts, Operation, Ticket};
 pub use route::Preference;
 pub use session::{ClientSession, SessionInput, SessionLife, SessionOutput, SessionState};

@@ -7,8 +7,9 @@ use quorate_types::{Duration, SessionTerms};
 /// milliseconds stay well below what a person notices, and cost a node twelve connections a second.
 pub(crate) const DIAL_DOUBLINGS: u32 = 3;
 
-/// Calls that wait in the group at once: as many as a replica answers to one session without dropping an answer.
-pub(crate) const PARKED_MAX: usize = 4096;
+/// Calls of one session that wait in the group, from which on no other call begins. A group lets ten thousand of all sessions wait,
+/// and refuses the next itself; this bounds a client whose host lets more wait. Those and the window fit into a session's image.
+pub const PARKED_MAX: usize = 16_384;
 
 /// Calls that ended by their deadline of which a client remembers that they may wait in the group: as many as may be in flight, so that
 /// none is forgotten where all end at once.

@@ -178,6 +178,8 @@ pub(crate) struct Outstanding {
     /// Calls that wait in the group. They hold nothing up: those after them are acknowledged without them.
     /// Invariant: they are in doubt, because they were executed.
     parked: BTreeMap<u64, Pending>,
+    /// Some that are parked may be due to be sent again. Invariant: else none of them has a time for that, and none is looked at.
+    resends_parked: bool,
 }
 
 impl Outstanding {
@@ -187,6 +189,7 @@ impl Outstanding {
             entries: VecDeque::new(),
             count: 0,
             parked: BTreeMap::new(),
+            resends_parked: false,
         }
     }
 
@@ -285,9 +288,33 @@ impl Outstanding {
         self.entries.iter().flatten().map(|p| p.deadline).min()
     }
 
+    /// Has an operation sent again at that time, if it has no answer by now.
+    pub(crate) fn resend(&mut self, number: u64, at: Time) {
+        self.resends_parked |= self.is_parked(number);
+        if let Some(pending) = self.pending_mut(number) {
+            pending.resend_at = Some(at);
+        }
+    }
+
     /// When the first refused operation is sent again.
     pub(crate) fn next_resend(&self) -> Option<Time> {
-        let pending = self.entries.iter().flatten().chain(self.parked.values());
+        let parked = self.resends_parked.then(|| self.parked.values());
+        let pending = self.entries.iter().flatten();
+        let pending = pending.chain(parked.into_iter().flatten());
         pending.filter_map(|p| p.resend_at).min()
+    }
+
+    /// The operations that are to be sent again, those that are parked last.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<u64> {
+        let is_due = |pending: &Pending| pending.resend_at.is_some_and(|at| now >= at);
+        let entries = self.entries.iter().zip(self.first..);
+        let entries = entries.filter(|(entry, _)| entry.as_ref().is_some_and(is_due));
+        let mut due: Vec<u64> = entries.map(|(_, number)| number).collect();
+        if self.resends_parked {
+            let parked = self.parked.iter().filter(|(_, pending)| is_due(pending));
+            due.extend(parked.map(|(number, _)| *number));
+            self.resends_parked = self.parked.values().any(|p| p.resend_at.is_some());
+        }
+        due
     }
 }

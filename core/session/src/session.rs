@@ -237,10 +237,10 @@ impl ClientSession {
             is_given_up: false,
             parked_refusals: 0,
         };
-        if let Some(refusal) = self.hopeless(&pending) {
+        if let Some(failure) = self.hopeless(&pending) {
             // It gets a request's number: a call's number would leave a gap in the session.
             let number = self.requests.push(pending);
-            self.finish_request(number, Err(Failure::refused(refusal)), out);
+            self.finish_request(number, Err(failure), out);
             return Some(Ticket::Request(number));
         }
         let ticket = match pending.operation {
@@ -259,26 +259,30 @@ impl ClientSession {
         Some(ticket)
     }
 
-    /// Why no node would accept it.
-    fn hopeless(&self, pending: &Pending) -> Option<Refusal> {
+    /// Why it ends without being sent.
+    fn hopeless(&self, pending: &Pending) -> Option<Failure> {
         if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
-            return Some(Refusal::TooLarge);
+            return Some(Failure::refused(Refusal::TooLarge));
         }
         match pending.attempts {
             Attempts::InSession(ended) if ended != self.life.sessions_ended() => {
-                Some(Refusal::SessionExpired)
+                return Some(Failure::refused(Refusal::SessionExpired));
             }
-            Attempts::InSession(_) | Attempts::Many | Attempts::One => None,
+            Attempts::InSession(_) | Attempts::Many | Attempts::One => {}
         }
+        // Whether it would park is not known before it has.
+        let may_park = matches!(pending.operation, Operation::Call { .. });
+        (may_park && self.calls.parked() >= PARKED_MAX).then_some(Failure {
+            cause: Cause::TooManyParked,
+            may_have_executed: false,
+        })
     }
 
-    /// Whether the bound of operations in flight lets another one begin.
+    /// Whether the bound of operations in flight lets another one begin. Calls that wait in the group take no room.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let span = self.calls.next_number() - self.calls.first();
-        self.in_flight() < self.config.in_flight_max
-            && span < 2 * self.config.in_flight_max as u64
-            && self.calls.parked() < PARKED_MAX
+        self.in_flight() < self.config.in_flight_max && span < 2 * self.config.in_flight_max as u64
     }
 
     /// What is said when the client is closed: what its session waits for and owns in objects is free then.

@@ -7,18 +7,23 @@ use crate::entrance;
 use crate::failures::{call_error, connect_error};
 use crate::inquiry::{Inquiry, Said};
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use quorate_client::{
-    CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, FoundObject,
-    OperationId, Preference, SessionFile, SessionNews, SessionState, TlsClient,
+    CallCause, CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint,
+    FoundObject, OperationId, OperationOptions, Preference, SessionFile, SessionNews, SessionState,
+    TlsClient,
 };
 use quorate_types::{ObjectId, ReadLevel};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a waiting call leaves signals unseen that another thread took.
+/// How long a waiting call of the main thread leaves signals unseen that another thread took.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+
+/// How long other threads wait at a time: no signal is handled in them.
+const WITHOUT_SIGNALS: Duration = Duration::from_secs(3600);
 
 /// The longest span that is kept: a century, which overflows no clock.
 pub(crate) const SPAN_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
@@ -384,25 +389,72 @@ pub(crate) fn await_cells(
     client: &Client,
     cells: &[Arc<CallCell>],
 ) -> PyResult<()> {
-    let mut first = 0;
+    let is_over = await_cells_until(py, client, cells, None)?;
+    debug_assert!(is_over, "it waits until they are filled");
+    Ok(())
+}
+
+/// Waits until all cells are filled, or until that time; says whether they are. Raises what a signal's handler raises.
+pub(crate) fn await_cells_until(
+    py: Python<'_>,
+    client: &Client,
+    cells: &[Arc<CallCell>],
+    until: Option<Instant>,
+) -> PyResult<bool> {
+    let (mut first, mut slice) = (0, SIGNALS_EVERY);
     loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if client.is_foreign() {
             return Err(call_error(py, &CallError::Forked));
         }
-        if py.detach(|| client.wait(cells, &mut first, SIGNALS_EVERY)) {
-            return Ok(());
+        let longest = left.map_or(slice, |left| left.min(slice));
+        if py.detach(|| client.wait(cells, &mut first, longest)) {
+            return Ok(true);
         }
         py.check_signals()?;
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(false);
+        }
+        if !is_main_thread(py)? {
+            slice = WITHOUT_SIGNALS;
+        }
     }
 }
 
-/// Waits until another call may be begun.
-pub(crate) fn await_room(py: Python<'_>, client: &Client) -> PyResult<()> {
-    while !client.has_room() {
-        py.detach(|| client.await_room(SIGNALS_EVERY));
-        py.check_signals()?;
+/// Whether signals are handled in this thread.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import(intern!(py, "threading"))?;
+    let main = threading.call_method0(intern!(py, "main_thread"))?;
+    let own = threading.call_method0(intern!(py, "get_ident"))?;
+    main.getattr(intern!(py, "ident"))?.eq(own)
+}
+
+/// Waits until another call may be begun, as long as it may take at most. Returns its options, with what is left of its time.
+pub(crate) fn await_room(
+    py: Python<'_>,
+    client: &Client,
+    options: OperationOptions,
+) -> PyResult<OperationOptions> {
+    if client.has_room() {
+        return Ok(options);
     }
-    Ok(())
+    let until = Instant::now() + client.timeout_of(options);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let late = CallError::NotExecuted(CallCause::DeadlinePassed);
+            return Err(call_error(py, &late));
+        }
+        py.detach(|| client.await_room(left.min(SIGNALS_EVERY)));
+        py.check_signals()?;
+        if client.has_room() {
+            let timeout = until.saturating_duration_since(Instant::now());
+            return Ok(OperationOptions {
+                timeout: Some(timeout),
+                ..options
+            });
+        }
+    }
 }
 
 /// This process was forked off: the connections of its parent are not its own.

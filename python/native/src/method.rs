@@ -175,7 +175,8 @@ impl NativeMethod {
         let py = slf.py();
         let prepared = slf.get().prepare(py, args, kwargs)?;
         let (client, options) = (prepared.client, prepared.route.options);
-        await_room(py, &client)?;
+        let options =
+            await_room(py, &client, options).map_err(|error| slf.get().explained(py, error))?;
         let mut answered = perform(py, &client, prepared.operation, options);
         if let (Err(error), Some(word)) = (&answered, prepared.at_word)
             && word.is_taken_back(py, error)?
@@ -193,11 +194,10 @@ impl NativeMethod {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let prepared = slf.get().prepare(py, args, kwargs)?;
-        await_room(py, &prepared.client)?;
+        let client = prepared.client;
+        let options = await_room(py, &client, prepared.route.options)?;
         let future = NativeFuture::make(py)?;
         let cell = Arc::new(CallCell::default());
-        let client = prepared.client;
-        let options = prepared.route.options;
         let id = client.begin_to(prepared.operation, options, &cell);
         client.linger();
         if id.0 % SENT_TOGETHER == 0 {

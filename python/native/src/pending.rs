@@ -3,7 +3,7 @@
 //! An answer stays bytes until somebody asks for it, so the thread that reads the socket needs no interpreter.
 
 use crate::at_word::AtWord;
-use crate::client::{SIGNALS_EVERY, SPAN_MAX, await_cells};
+use crate::client::{SPAN_MAX, await_cells, await_cells_until};
 use crate::entrance;
 use crate::failures::{answer, call_error};
 use crate::hooks::call_hooks;
@@ -229,23 +229,9 @@ impl NativeFuture {
         // What no duration holds is longer than all of them.
         let span = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(SPAN_MAX);
         let until = Instant::now() + span.min(SPAN_MAX);
-        let mut first = 0;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if begun.client.is_foreign() {
-                return Err(call_error(py, &CallError::Forked));
-            }
-            if py.detach(|| {
-                begun
-                    .client
-                    .wait(&cells, &mut first, left.min(SIGNALS_EVERY))
-            }) {
-                return Ok(());
-            }
-            py.check_signals()?;
-            if left.is_zero() {
-                return Err(PyTimeoutError::new_err(()));
-            }
+        match await_cells_until(py, &begun.client, &cells, Some(until))? {
+            true => Ok(()),
+            false => Err(PyTimeoutError::new_err(())),
         }
     }
 

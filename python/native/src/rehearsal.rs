@@ -235,6 +235,7 @@ fn told(py: Python<'_>, ended: EndedOperation) -> Told<'_> {
                 Cause::DeadlinePassed => "no answer in time".to_owned(),
                 Cause::Refused(refusal) => format!("refused: {refusal:?}"),
                 Cause::ConnectionLost => "the connection was lost".to_owned(),
+                Cause::TooManyParked => "too many calls of its client wait".to_owned(),
                 Cause::OtherCluster { .. } => "another cluster answers".to_owned(),
             };
             (format!("{certainty}: {why}"), None, 0)

@@ -418,8 +418,11 @@ pub(crate) fn wait_again(
     let Some(run) = &mut turns.run else {
         return Ok(());
     };
-    if run.waits_until.is_none() {
-        has_room(py, parked)?;
+    if run.waits_until.is_none()
+        && let Err(full) = has_room(py, parked)
+    {
+        run.undo = Undo::Asked;
+        return Err(full);
     }
     if !matches!(run.waits_until, Some(Some(_))) {
         run.waits_until = Some(run.deadline(wait_ns, is_error, otherwise));

@@ -3,6 +3,7 @@
 //! [`CallError`](crate::CallError) says whether the operation may have been executed; a cause alone does not.
 
 use crate::{Cause, Failure};
+use quorate_session::PARKED_MAX;
 use quorate_types::{ClusterId, Refusal};
 
 /// What kept an operation from its answer.
@@ -23,6 +24,12 @@ pub enum CallCause {
     /// The queues of the group are full: retry, more slowly.
     #[error("the group is overloaded")]
     Overloaded,
+    /// Too many calls of the client wait in the group: connect once more for others.
+    #[error(
+        "{PARKED_MAX} calls of this connection wait in the group already, as many as one lets wait: connect once more for others, or \
+         try again when some were answered"
+    )]
+    TooManyParked,
     /// The session ended while the operation was under way.
     #[error("the session expired")]
     SessionExpired,
@@ -117,12 +124,13 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 29] = [
+    pub const ALL: [CallCause; 30] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
         CallCause::LeaderChanged,
         CallCause::Overloaded,
+        CallCause::TooManyParked,
         CallCause::SessionExpired,
         CallCause::Superseded,
         CallCause::ReplyGone,
@@ -161,6 +169,7 @@ impl CallCause {
             CallCause::NotOrdered => "not_ordered",
             CallCause::LeaderChanged => "leader_changed",
             CallCause::Overloaded => "overloaded",
+            CallCause::TooManyParked => "too_many_parked",
             CallCause::SessionExpired => "session_expired",
             CallCause::Superseded => "superseded",
             CallCause::ReplyGone => "reply_gone",
@@ -212,6 +221,7 @@ impl CallCause {
             | CallCause::NotOrdered
             | CallCause::LeaderChanged
             | CallCause::Overloaded
+            | CallCause::TooManyParked
             | CallCause::SessionExpired
             | CallCause::Superseded
             | CallCause::ReplyGone
@@ -229,6 +239,7 @@ impl From<Failure> for CallCause {
         match failure.cause {
             Cause::DeadlinePassed => CallCause::DeadlinePassed,
             Cause::ConnectionLost => CallCause::ConnectionLost,
+            Cause::TooManyParked => CallCause::TooManyParked,
             Cause::OtherCluster { pinned, found } => CallCause::OtherCluster { pinned, found },
             Cause::Refused(refusal) => match refusal {
                 Refusal::NotOrdered => CallCause::NotOrdered,

@@ -2,13 +2,14 @@
 
 use crate::cell::{CallCell, CallEnd};
 use crate::driver::{DriverOptions, OperationOptions};
-use crate::driving::{ClientHooks, Done, OperationId, SharedDriver};
+use crate::driving::{ClientHooks, SharedDriver};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_SLICE};
-use crate::{Answer, CallError, ConnectError, Endpoint, Operation, SessionNews};
+use crate::unbegun::{Done, OperationId};
+use crate::{Answer, CallCause, CallError, ConnectError, Endpoint, Operation, SessionNews};
 use quorate_types::{ObjectId, Outcome, ReadLevel};
 use quorate_wire::value::{self, Value, call};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A pipelined client; cheap to share by reference, closed when dropped.
 pub struct Client {
@@ -179,12 +180,25 @@ impl Client {
     }
 
     fn hand_over(&self, operation: Operation, done: Done) {
-        while !self.shared.has_room() {
-            self.shared.await_room(WAIT_SLICE);
+        let mut options = OperationOptions::default();
+        if !self.shared.has_room() {
+            let until = Instant::now() + self.timeout_of(options);
+            while !self.shared.has_room() && Instant::now() < until {
+                self.shared.await_room(WAIT_SLICE);
+            }
+            options.timeout = Some(until.saturating_duration_since(Instant::now()));
+            if !self.shared.has_room() {
+                return done.end(Err(CallError::NotExecuted(CallCause::DeadlinePassed)));
+            }
         }
-        self.shared
-            .enqueue(operation, OperationOptions::default(), done);
+        self.shared.enqueue(operation, options, done);
         self.shared.linger();
+    }
+
+    /// How long an operation with these options may take.
+    #[must_use]
+    pub fn timeout_of(&self, options: OperationOptions) -> Duration {
+        self.shared.timeout_of(options)
     }
 
     /// Begins an operation whose end comes to a cell. It is sent at [`Client::flush`], when somebody waits, or a millisecond after

@@ -286,14 +286,23 @@ impl Driver {
 
     /// Begins any operation, with options of its own.
     pub fn begin_as(&mut self, operation: Operation, options: OperationOptions) -> Option<Ticket> {
+        let timeout = options.timeout.unwrap_or(self.options.timeout);
+        let now = boot_time();
+        let deadline = after(now, timeout);
+        self.begin_by(now, operation, options.attempts, deadline)
+    }
+
+    /// Begins any operation, which has to end by a deadline.
+    pub(crate) fn begin_by(
+        &mut self,
+        now: Time,
+        operation: Operation,
+        attempts: Attempts,
+        deadline: Time,
+    ) -> Option<Ticket> {
         if !self.has_room() {
             return None;
         }
-        let now = boot_time();
-        let timeout = options.timeout.unwrap_or(self.options.timeout);
-        let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = Time(now.0.saturating_add(timeout));
-        let attempts = options.attempts;
         self.session
             .attempt(now, operation, deadline, attempts, &mut self.outputs)
     }
@@ -541,6 +550,12 @@ pub(crate) fn is_passing(reason: RejectReason) -> bool {
 pub(crate) fn boot_time() -> Time {
     let now = rustix::time::clock_gettime(clock());
     Time(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+/// The time so long after another one.
+pub(crate) fn after(now: Time, span: std::time::Duration) -> Time {
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    Time(now.0.saturating_add(span))
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

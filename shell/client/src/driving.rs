@@ -3,34 +3,23 @@
 //! Whoever waits for an answer reads and writes the socket itself while no other thread does (it *drives*): no thread is woken for
 //! a call. Everything else is watched by the poller: operations that nobody waits for, timers, connections that are being made.
 
-use crate::cell::{CallCell, CallEnd};
-use crate::driver::{Driver, DriverOptions, OperationOptions, boot_time};
+use crate::cell::CallCell;
+use crate::driver::{Driver, DriverOptions, OperationOptions, after, boot_time};
 use crate::era::era;
-use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER, QUEUE_MAX};
+use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER, WAIT_SLICE};
 use crate::news::Announced;
 use crate::poller::Poller;
+use crate::unbegun::{Done, HandedOver, OperationId, Unbegun};
 use crate::{CallCause, CallError, ClientNote, ConnectError, Endpoint, Operation, Ticket};
 use mio::Token;
 use mio::event::Event;
 use quorate_types::Time;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Numbers an operation of one client, in the order in which they are begun.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct OperationId(pub u64);
-
-/// Who hears how an operation ended.
-pub(crate) enum Done {
-    /// Somebody waits, or looks later.
-    Cell(Arc<CallCell>),
-    /// A function, which must not block.
-    Told(Box<dyn FnOnce(CallEnd) + Send>),
-}
 
 /// What the owner of a client wants to hear. Both are called without any lock, by whichever thread reads the socket.
 #[derive(Clone, Copy, Debug)]
@@ -58,28 +47,14 @@ pub(crate) struct SharedDriver {
     /// The era in which it was opened: another one is that of a process that was forked off.
     era: u32,
     hooks: ClientHooks,
-    queue: Mutex<Queue>,
+    /// How long an operation may take that says nothing else.
+    timeout: Duration,
+    queue: Mutex<Unbegun>,
     room: Condvar,
     pub(crate) changed: Condvar,
     core: Mutex<Core>,
     /// When the poller has to look after it at the latest, in nanoseconds of boot time.
     due: AtomicU64,
-}
-
-#[derive(Default)]
-struct Queue {
-    last: u64,
-    /// In the order of their ids.
-    waiting: VecDeque<Waiting>,
-    is_closed: bool,
-    waiters: usize,
-}
-
-struct Waiting {
-    id: OperationId,
-    operation: Operation,
-    options: OperationOptions,
-    done: Done,
 }
 
 pub(crate) struct Core {
@@ -107,6 +82,7 @@ impl SharedDriver {
     ) -> std::io::Result<Arc<SharedDriver>> {
         let poller = Poller::current()?;
         let era = era();
+        let usual = options.timeout;
         poller.add(|token| {
             let driver = Driver::new(endpoint, options, poller.registry(), token)?;
             Ok(Arc::new(SharedDriver {
@@ -114,6 +90,7 @@ impl SharedDriver {
                 poller,
                 era,
                 hooks,
+                timeout: usual,
                 queue: Mutex::default(),
                 room: Condvar::new(),
                 changed: Condvar::new(),
@@ -142,6 +119,11 @@ impl SharedDriver {
         look(&mut self.core().driver)
     }
 
+    /// How long an operation may take.
+    pub(crate) fn timeout_of(&self, options: OperationOptions) -> Duration {
+        options.timeout.unwrap_or(self.timeout)
+    }
+
     /// Takes an operation to be begun. Threads ask for room before, and as many as there are may come above the bound.
     pub(crate) fn enqueue(
         &self,
@@ -149,32 +131,27 @@ impl SharedDriver {
         options: OperationOptions,
         done: Done,
     ) -> OperationId {
+        let deadline = after(boot_time(), self.timeout_of(options));
         let mut queue = self.queue();
-        queue.last += 1;
-        let id = OperationId(queue.last);
-        if queue.is_closed {
+        let id = queue.next_id();
+        if queue.is_closed() {
             drop(queue);
             done.end(Err(CallError::Closed));
             return id;
         }
-        queue.waiting.push_back(Waiting {
+        queue.push(HandedOver {
             id,
             operation,
-            options,
+            attempts: options.attempts,
+            deadline,
             done,
         });
         id
     }
 
-    /// Whether operations wait to be begun.
-    fn has_waiting(&self) -> bool {
-        !self.queue().waiting.is_empty()
-    }
-
     /// Whether the queue has room.
     pub(crate) fn has_room(&self) -> bool {
-        let queue = self.queue();
-        queue.waiting.len() < QUEUE_MAX || queue.is_closed
+        self.queue().has_room()
     }
 
     /// Has the poller send what waits, soon.
@@ -286,7 +263,8 @@ impl SharedDriver {
             if left.is_zero() {
                 break;
             }
-            let sleep = left.min(core.driver.sleep_max());
+            // Others may begin meanwhile what is due earlier.
+            let sleep = left.min(core.driver.sleep_max()).min(WAIT_SLICE);
             let socket = core.driver.socket();
             drop(core);
             let ready = until_ready(socket, sleep);
@@ -301,7 +279,10 @@ impl SharedDriver {
         }
         core.is_driven = false;
         core.lent_at = boot_time();
-        if core.driver.in_flight() > 0 || core.opening.is_some() || self.has_waiting() {
+        if core.driver.in_flight() > 0
+            || core.opening.is_some()
+            || self.queue().late_from().is_some()
+        {
             core.driver.watch();
         }
         self.plan(&core);
@@ -333,11 +314,7 @@ impl SharedDriver {
         lets_go: impl FnOnce(&mut Driver, Ticket) -> bool,
     ) -> bool {
         let mut core = self.core();
-        let waiting = {
-            let mut queue = self.queue();
-            let found = queue.waiting.binary_search_by_key(&id, |w| w.id);
-            found.ok().and_then(|index| queue.waiting.remove(index))
-        };
+        let waiting = self.queue().take(id);
         if let Some(waiting) = waiting {
             waiting.done.end(Err(CallError::Closed));
             return true;
@@ -358,11 +335,7 @@ impl SharedDriver {
     /// Ends everything unfinished: operations that were begun as unknown, the others as closed.
     pub(crate) fn close(&self) {
         self.poller.remove(self.token);
-        let waiting = {
-            let mut queue = self.queue();
-            queue.is_closed = true;
-            std::mem::take(&mut queue.waiting)
-        };
+        let waiting = self.queue().close();
         let (begun, opening) = {
             let mut core = self.core();
             core.is_closed = true;
@@ -421,6 +394,7 @@ impl SharedDriver {
         }
         loop {
             self.begin_waiting(core);
+            core.has_ended_some |= self.expire_waiting();
             core.driver.turn(&mut core.finished);
             if core.finished.is_empty() {
                 break;
@@ -439,17 +413,36 @@ impl SharedDriver {
     }
 
     fn begin_waiting(&self, core: &mut Core) {
+        let now = boot_time();
         let mut queue = self.queue();
         while core.driver.has_room()
-            && let Some(waiting) = queue.waiting.pop_front()
+            && let Some(waiting) = queue.pop()
         {
-            let begun = core.driver.begin_as(waiting.operation, waiting.options);
+            let (attempts, deadline) = (waiting.attempts, waiting.deadline);
+            let begun = core
+                .driver
+                .begin_by(now, waiting.operation, attempts, deadline);
             let ticket = begun.expect("the driver has room");
             core.begun.insert(ticket, (waiting.id, waiting.done));
         }
         if queue.waiters > 0 {
             self.room.notify_all();
         }
+    }
+
+    /// Ends what found no room by its deadline; says whether there was any.
+    fn expire_waiting(&self) -> bool {
+        let mut queue = self.queue();
+        let late = queue.take_late();
+        if queue.waiters > 0 && !late.is_empty() {
+            self.room.notify_all();
+        }
+        drop(queue);
+        let has_ended_some = !late.is_empty();
+        for done in late {
+            done.end(Err(CallError::NotExecuted(CallCause::DeadlinePassed)));
+        }
+        has_ended_some
     }
 
     /// Says when the poller has to look again. Callers that drive keep the timers themselves.
@@ -462,8 +455,12 @@ impl SharedDriver {
         if let Some(until) = core.lent_until() {
             next = next.min(until.0);
         }
-        if core.driver.has_room() && self.has_waiting() {
-            next = next.min(boot_time().0 + LINGER.as_nanos() as u64);
+        let late_from = self.queue().late_from();
+        if let Some(late_from) = late_from {
+            next = next.min(late_from.0);
+            if core.driver.has_room() {
+                next = next.min(boot_time().0 + LINGER.as_nanos() as u64);
+            }
         }
         if let Some((until, _, _)) = &core.opening {
             let left = until.saturating_duration_since(Instant::now());
@@ -490,7 +487,7 @@ impl SharedDriver {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, Unbegun> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -498,9 +495,9 @@ impl SharedDriver {
 impl Core {
     /// Until when the callers keep the connection that was lent to them.
     fn lent_until(&self) -> Option<Time> {
-        let longest = match self.driver.in_flight() {
-            0 => LENT_IDLE_MAX,
-            _ => LENT_MAX,
+        let longest = match self.begun.is_empty() {
+            true => LENT_IDLE_MAX,
+            false => LENT_MAX,
         };
         (!self.driver.is_watched()).then(|| Time(self.lent_at.0 + longest.as_nanos() as u64))
     }
@@ -531,15 +528,6 @@ impl Core {
             opened(Err(self.driver.gave_up(timeout)));
         } else {
             self.opening = Some((until, timeout, opened));
-        }
-    }
-}
-
-impl Done {
-    pub(crate) fn end(self, ended: CallEnd) {
-        match self {
-            Done::Cell(cell) => cell.fill(ended),
-            Done::Told(told) => told(ended),
         }
     }
 }

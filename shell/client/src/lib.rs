@@ -24,13 +24,14 @@ mod session_file;
 mod stream;
 mod tls;
 mod tls_problem;
+mod unbegun;
 
 pub use admin::AdminConnection;
 pub use cause::CallCause;
 pub use cell::{CallCell, CallEnd};
 pub use client::{AnswerReader, Client, ClientOpening, FoundObject, PendingCall};
 pub use driver::{Driver, DriverOptions, Finished, OperationOptions};
-pub use driving::{ClientHooks, OperationId};
+pub use driving::ClientHooks;
 pub use endpoint::{Endpoint, EndpointError};
 pub use era::after_fork;
 pub use error::{CallError, ConnectError};
@@ -44,3 +45,4 @@ pub use quorate_session::{
 pub use session_file::SessionFile;
 pub use tls::TlsClient;
 pub use tls_problem::TlsProblem;
+pub use unbegun::OperationId;

@@ -181,10 +181,15 @@ impl ClientSession {
     pub(super) fn delay(&mut self, now: Time, ask: Ask) {
         let pause = self.pause_of(ask);
         let at = now + pause;
-        if let Some(pending) = self.pending_mut(ask) {
-            pending.resend_at = Some(at);
-        } else if let Ask::Open(_) = ask {
-            self.delay_open(now);
+        match ask {
+            Ask::Call(id) => {
+                if let Some(number) = self.call_number(id) {
+                    self.calls.resend(number, at);
+                }
+            }
+            Ask::Request(number) => self.requests.resend(number, at),
+            Ask::Open(_) => self.delay_open(now),
+            Ask::Session(_) => {}
         }
         self.wake_hint = self.wake_hint.min(at);
     }

@@ -37,19 +37,7 @@ impl ClientSession {
             self.dial(now, out);
             return;
         }
-        let due = |pending: &Pending| pending.resend_at.is_some_and(|at| now >= at);
-        let calls: Vec<u64> = self
-            .calls
-            .iter_mut()
-            .filter(|(_, p)| due(p))
-            .map(|(n, _)| n)
-            .collect();
-        let requests: Vec<u64> = self
-            .requests
-            .iter_mut()
-            .filter(|(_, p)| due(p))
-            .map(|(n, _)| n)
-            .collect();
+        let (calls, requests) = (self.calls.due(now), self.requests.due(now));
         for number in calls {
             self.send_one(now, Ticket::Call(number), out);
         }
@@ -118,6 +106,10 @@ impl ClientSession {
     }
 
     pub(super) fn fail_overdue(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
+        let deadlines = [self.calls.next_deadline(), self.requests.next_deadline()];
+        if deadlines.into_iter().flatten().all(|first| now < first) {
+            return;
+        }
         let cause = self.foreign.unwrap_or(Cause::DeadlinePassed);
         self.fail_all(cause, |pending| now >= pending.deadline, out);
     }

@@ -1,8 +1,8 @@
 //! Calls that wait in the group: they were executed, whatever a node says of them afterwards.
 
 use crate::{SESSION, World, sequences};
-use quorate_session::{Cause, Failure, Ticket};
-use quorate_types::{Ask, CommandId, Duration, Refusal, ToClient};
+use quorate_session::{Cause, Failure, Operation, PARKED_MAX, Ticket};
+use quorate_types::{Ask, CommandId, Duration, ObjectId, ReadLevel, Refusal, ToClient, Value};
 
 impl World {
     fn park(&mut self, sequence: u64) {
@@ -12,7 +12,19 @@ impl World {
         };
         self.receive(ToClient::Parked { id });
     }
+
+    /// So many calls wait in the group.
+    fn park_all(&mut self, count: usize) {
+        for sequence in 1..=count as u64 {
+            self.call("park");
+            self.park(sequence);
+        }
+        self.out.clear();
+    }
 }
+
+/// The calls that a group lets wait at once, of all its sessions.
+const PARKED_OF_GROUP: usize = 10_000;
 
 #[test]
 fn a_parked_call_that_is_sent_once_counts_as_executed_when_its_node_stops_answering() {
@@ -68,4 +80,53 @@ fn no_deadline_ends_a_parked_call() {
     assert_eq!(world.ended(), []);
     world.reply(1);
     assert!(matches!(world.ended()[..], [(Ticket::Call(1), Ok(_))]));
+}
+
+#[test]
+fn as_many_calls_as_a_group_lets_wait_hold_up_no_other_call_of_their_session() {
+    let mut world = World::open();
+    world.park_all(PARKED_OF_GROUP);
+    let release = world.call("release");
+    let sequence = PARKED_OF_GROUP as u64 + 1;
+    assert_eq!(sequences(&world.sent()), [sequence]);
+    world.reply(sequence);
+    assert!(matches!(world.ended()[..], [(ended, Ok(_))] if ended == release));
+}
+
+#[test]
+fn a_call_beyond_the_bound_of_those_that_wait_is_refused_at_once_and_begins_once_one_was_answered()
+{
+    let mut world = World::open();
+    world.park_all(PARKED_MAX);
+    assert!(world.session.has_room(), "reads and others can begin");
+    let refused = world.call("one too many");
+    let failure = Failure {
+        cause: Cause::TooManyParked,
+        may_have_executed: false,
+    };
+    assert_eq!(world.ended(), [(refused, Err(failure))]);
+    assert_eq!(sequences(&world.sent()), [], "it was not sent");
+    world.reply(7);
+    let ended = world.ended();
+    assert!(matches!(ended[..], [(Ticket::Call(7), Ok(_))]));
+    world.call("there is room");
+    assert_eq!(sequences(&world.sent()), [PARKED_MAX as u64 + 1]);
+}
+
+#[test]
+fn a_read_begins_beside_as_many_calls_as_may_wait() {
+    let mut world = World::open();
+    world.park_all(PARKED_MAX);
+    let operation = Operation::Read {
+        object: ObjectId(0),
+        payload: Value::new(),
+        level: ReadLevel::Confirmed,
+    };
+    let deadline = world.now + Duration::from_millis(10_000);
+    let read = world
+        .session
+        .begin(world.now, operation, deadline, &mut world.out);
+    assert!(read.is_some());
+    assert_eq!(world.ended(), [], "it waits for its answer");
+    assert_eq!(world.sent().len(), 1);
 }

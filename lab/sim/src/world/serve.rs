@@ -194,7 +194,10 @@ impl World {
                     (Cause::Refused(_), Some(id)) => client.copied.contains(&id),
                     (Cause::Refused(_), None)
                     | (
-                        Cause::DeadlinePassed | Cause::ConnectionLost | Cause::OtherCluster { .. },
+                        Cause::DeadlinePassed
+                        | Cause::ConnectionLost
+                        | Cause::TooManyParked
+                        | Cause::OtherCluster { .. },
                         _,
                     ) => !client.copied.is_empty(),
                 };

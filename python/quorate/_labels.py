@@ -22,7 +22,8 @@ PARAMETER = "__quorate_label__"
 METHODS_MAX = 4096
 """Methods of which it is known whether they take a label."""
 
-_numbers = itertools.count(1)
+_numbers = itertools.count(1 << 40)
+"""They begin where no labels are that somebody gives by hand."""
 
 
 class _Thread(threading.local):

@@ -45,8 +45,8 @@ impl Starts {
         &self.kept[..self.count]
     }
 
-    /// The commit with which the first start after that of `boot` and `number` began; 0 where this directory has not had that start, or knows
-    /// of none after it.
+    /// The least commit with which a start after that of `boot` and `number` began: that of the first one, unless the log fell back since. 0
+    /// where this directory has not had that start, or knows of none after it.
     #[must_use]
     pub fn begun_after(&self, boot: u64, number: u64) -> u64 {
         let kept = self.kept();
@@ -56,9 +56,8 @@ impl Starts {
             Some(at) if kept[at].number == number => Some(at + 1),
             Some(_) | None => None,
         };
-        found
-            .and_then(|at| kept.get(at))
-            .map_or(0, |start| start.begun)
+        let later = found.map_or(&[][..], |at| &kept[at..]);
+        later.iter().map(|start| start.begun).min().unwrap_or(0)
     }
 }
 
@@ -91,6 +90,14 @@ mod tests {
             "another directory's second start"
         );
         assert_eq!(starts.begun_after(5, 12), 0, "none after it");
+    }
+
+    /// A disk that lied, or the log alone is an older copy.
+    #[test]
+    fn a_log_that_fell_back_is_measured_by_what_is_left() {
+        let starts = starts(&[(1, 10, 0), (2, 11, 480), (3, 12, 450), (4, 13, 600)]);
+        assert_eq!(starts.begun_after(1, 10), 450);
+        assert_eq!(starts.begun_after(3, 12), 600);
     }
 
     #[test]

@@ -393,8 +393,8 @@ impl SharedDriver {
             return;
         }
         loop {
-            self.begin_waiting(core);
             core.has_ended_some |= self.expire_waiting();
+            self.begin_waiting(core);
             core.driver.turn(&mut core.finished);
             if core.finished.is_empty() {
                 break;

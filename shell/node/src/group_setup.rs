@@ -112,6 +112,8 @@ impl NodeConfig {
             tls: first.tls.clone(),
             insecure: first.insecure,
             keeps_inside: first.keeps_inside,
+            host_memory: first.host_memory,
+            sandbox: first.sandbox,
             limits: first.limits,
             ..own
         })

@@ -38,6 +38,8 @@ pub(crate) struct Gathering {
     number: u64,
     began: Time,
     ask_at: Time,
+    /// When it asked for the first time.
+    asked_at: Option<Time>,
     told: BTreeMap<NodeId, ToldSigns>,
 }
 
@@ -92,6 +94,7 @@ impl Gathering {
             number,
             began: now,
             ask_at: now,
+            asked_at: None,
             told: BTreeMap::new(),
         }
     }
@@ -153,6 +156,7 @@ impl<O: Ordering> Replica<O> {
             && self.signs.served.is_known_since(gathering.began)
         {
             gathering.ask_at = now + SIGNS_EVERY;
+            gathering.asked_at.get_or_insert(now);
             let number = gathering.number;
             send(out, acceptors, SignsMessage::Ask { number });
         }
@@ -334,7 +338,8 @@ impl<O: Ordering> Replica<O> {
         };
         let whole = gathering.told.values().filter(|told| told.is_whole());
         let whole = whole.count();
-        let is_late = gathering.began + SIGNS_EVERY <= now;
+        let asked_at = gathering.asked_at.unwrap_or(gathering.began);
+        let is_late = asked_at + SIGNS_EVERY <= now;
         let (applied, open) = (self.replicated.applied, &self.replicated.sessions);
         if whole + usize::from(is_whole) >= quorum {
             let told = std::mem::take(&mut gathering.told).into_values();

@@ -11,7 +11,9 @@ use quorate_storage::Identity;
 use quorate_transport::{
     Arrival, FrameLane, Own, PeerAddress, Places, Settings, Transport, TransportLimits,
 };
-use quorate_types::{Batch, NodeId, NodeSet, Reach, Recall, Slot, Stamp, Time, ViewId, Wall};
+use quorate_types::{
+    Batch, NodeId, NodeSet, Reach, Recall, Slot, Stamp, StartOfNode, Starts, Time, ViewId, Wall,
+};
 use quorate_wire::{put_peer_shared, take_peer};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -64,6 +66,13 @@ impl Impostor {
             incarnation: member.incarnation,
             address: member.address.clone(),
         });
+        // Further than the node ever came: it is taken for no older copy.
+        let mut starts = Starts::default();
+        starts.note(StartOfNode {
+            boot: 1 << 20,
+            number: 7,
+            begun: 1 << 20,
+        });
         let settings = Settings {
             places: Places::new(10_000),
             own: Own {
@@ -71,14 +80,13 @@ impl Impostor {
                 group: config.group_id(),
                 node,
                 incarnation: view.member(node).unwrap().incarnation,
-                // Further than the node ever came: it is taken for no older copy.
                 reach: Reach {
                     boot: 1 << 20,
                     start: 7,
                     commit: 1 << 20,
                     recall: Recall::Whole,
                     since: quorate_types::ViewNumber(0),
-                    starts: quorate_types::Starts::default(),
+                    starts,
                 },
             },
             listen: Some(config.listen),

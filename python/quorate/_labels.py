@@ -22,7 +22,7 @@ PARAMETER = "__quorate_label__"
 METHODS_MAX = 4096
 """Methods of which it is known whether they take a label."""
 
-_numbers = itertools.count(1 << 40)
+_numbers = itertools.count(1 << 30)
 """They begin where no labels are that somebody gives by hand."""
 
 

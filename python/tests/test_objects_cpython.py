@@ -96,12 +96,13 @@ CASES = [suite(name) for name in SUITES if MODULES]
 globals().update({case.__name__: case for case in CASES})
 
 
-def test_the_suites_are_installed() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def installed() -> None:
+    """Without CPython's own tests nothing here can pass."""
     if not MODULES:
         pytest.fail("this Python has no tests: install them (Debian: libpython3-testsuite)", pytrace=False)
 
 
-@pytest.mark.skipif(not MODULES, reason="there are no suites")
 def test_every_test_of_the_modules_runs_or_is_listed() -> None:
     """Also those of classes that no suite here is made of."""
     run = [getattr(MODULES[module], short) for module, _, short in (name.partition(".") for name in SUITES)]
@@ -118,10 +119,7 @@ def test_every_test_of_the_modules_runs_or_is_listed() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def pool() -> Iterator[Pool | None]:
-    if not MODULES:
-        yield None
-        return
+def pool(installed: None) -> Iterator[Pool]:
     with Pool() as opened, pytest.MonkeyPatch.context() as patch:
         patch.setattr(MODULES["lock_tests"], "wait_threads_blocked", opened.wait_threads_blocked)
         # It would take the end of a node from the handle that waits for it.
@@ -130,7 +128,6 @@ def pool() -> Iterator[Pool | None]:
         assert opened.group.compare().is_equal
 
 
-@pytest.mark.skipif(not MODULES, reason="there are no suites")
 def test_the_suites_pass_while_the_leader_is_killed(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = (*MEASURING, *(() if LONG_S else SLOW))
     named = [(case, name) for case in CASES for name in unittest.TestLoader().getTestCaseNames(case)]

@@ -119,3 +119,33 @@ impl NodeConfig {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SandboxConfig;
+    use crate::config::tests::good;
+
+    /// Its file is from another day, or from a build in which a client said it.
+    #[test]
+    fn hosts_of_a_further_group_are_confined_as_the_first_group_of_their_node_is_now() {
+        let first = good();
+        let dir = tempfile::tempdir().expect("there is room");
+        let written = NodeConfig {
+            sandbox: SandboxConfig::Off,
+            host_memory: 0,
+            ..good()
+        };
+        assert_ne!(
+            (first.sandbox, first.host_memory),
+            (written.sandbox, written.host_memory)
+        );
+        let file = dir.path().join("node.toml");
+        std::fs::write(file, written.to_toml()).expect("there is room");
+        let config = NodeConfig::beside(&first, dir.path()).expect("it can be read");
+        assert_eq!(
+            (config.sandbox, config.host_memory),
+            (first.sandbox, first.host_memory)
+        );
+    }
+}

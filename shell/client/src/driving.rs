@@ -393,8 +393,7 @@ impl SharedDriver {
             return;
         }
         loop {
-            core.has_ended_some |= self.expire_waiting();
-            self.begin_waiting(core);
+            core.has_ended_some |= self.begin_waiting(core);
             core.driver.turn(&mut core.finished);
             if core.finished.is_empty() {
                 break;
@@ -412,9 +411,11 @@ impl SharedDriver {
         self.note_life(core);
     }
 
-    fn begin_waiting(&self, core: &mut Core) {
+    /// Begins what there is room for, and ends what found none by its deadline; says whether any ended.
+    fn begin_waiting(&self, core: &mut Core) -> bool {
         let now = boot_time();
         let mut queue = self.queue();
+        let late = queue.take_late(now);
         while core.driver.has_room()
             && let Some(waiting) = queue.pop()
         {
@@ -426,15 +427,6 @@ impl SharedDriver {
             core.begun.insert(ticket, (waiting.id, waiting.done));
         }
         if queue.waiters > 0 {
-            self.room.notify_all();
-        }
-    }
-
-    /// Ends what found no room by its deadline; says whether there was any.
-    fn expire_waiting(&self) -> bool {
-        let mut queue = self.queue();
-        let late = queue.take_late();
-        if queue.waiters > 0 && !late.is_empty() {
             self.room.notify_all();
         }
         drop(queue);

@@ -1,7 +1,6 @@
 //! Operations that were handed to a client and are not begun yet: nobody has sent them, or as many are in flight as may be.
 
 use crate::cell::{CallCell, CallEnd};
-use crate::driver::boot_time;
 use crate::limits::QUEUE_MAX;
 use crate::{Attempts, Operation};
 use quorate_types::Time;
@@ -79,12 +78,11 @@ impl Unbegun {
         (!self.waiting.is_empty()).then_some(self.late_from)
     }
 
-    /// Takes out those whose deadlines have passed.
-    pub(crate) fn take_late(&mut self) -> VecDeque<Done> {
+    /// Takes out those whose deadlines have passed by `now`.
+    pub(crate) fn take_late(&mut self, now: Time) -> VecDeque<Done> {
         let Some(late_from) = self.late_from() else {
             return VecDeque::new();
         };
-        let now = boot_time();
         if now < late_from {
             return VecDeque::new();
         }

@@ -3,17 +3,15 @@
 //! A node here is a thread that says Welcome for a cluster, opens sessions and answers every call with the number 1.
 //! Another one leaves before it opens a session: it stops, or it has no majority.
 
+mod greeting;
+
 use bytes::{Bytes, BytesMut};
+use greeting::{GROUP, welcome};
 use quorate_client::{
     CallCause, CallError, Client, ConnectError, DriverOptions, Endpoint, Operation, node_status,
 };
-use quorate_types::{
-    ClusterId, FromClient, GroupId, Incarnation, NodeId, ObjectId, Outcome, SessionId, ToClient,
-    Value, ViewNumber,
-};
-use quorate_wire::{
-    FrameReader, Kind, Reject, RejectReason, VERSION, Welcome, put_answer, put_frame, requests,
-};
+use quorate_types::{ClusterId, FromClient, ObjectId, Outcome, SessionId, ToClient, Value};
+use quorate_wire::{FrameReader, Kind, Reject, RejectReason, put_answer, put_frame, requests};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -21,24 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-const GROUP: GroupId = GroupId(1);
 const OWN: ClusterId = ClusterId(0xa);
 const OTHER: ClusterId = ClusterId(0xb);
-
-fn welcome(cluster: ClusterId) -> Welcome {
-    Welcome {
-        version: VERSION,
-        cluster,
-        node: NodeId(1),
-        incarnation: Incarnation(1),
-        boot: 1,
-        group: GROUP,
-        view: ViewNumber(1),
-        members: Vec::new(),
-        objects: Vec::new(),
-        leader: None,
-    }
-}
 
 /// Serves one connection for `cluster`, until it ends or so many calls have come.
 fn serve(mut socket: TcpStream, cluster: ClusterId, calls_max: usize, calls: &AtomicUsize) {

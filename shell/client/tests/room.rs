@@ -3,22 +3,20 @@
 //! A node here is a thread that opens sessions. What it does with a call, its payload says: it answers it, says that it waits in the
 //! group, or says nothing.
 
+mod greeting;
+
 use bytes::{Bytes, BytesMut};
+use greeting::{GROUP, welcome};
 use quorate_client::{
     CallCause, CallCell, CallEnd, CallError, Client, DriverOptions, Endpoint, Operation,
     OperationOptions,
 };
-use quorate_types::{
-    ClusterId, FromClient, GroupId, Incarnation, NodeId, ObjectId, Outcome, SessionId, ToClient,
-    Value, ViewNumber,
-};
-use quorate_wire::{FrameReader, Kind, VERSION, Welcome, put_answer, put_frame, requests};
+use quorate_types::{ClusterId, FromClient, ObjectId, Outcome, SessionId, ToClient, Value};
+use quorate_wire::{FrameReader, Kind, put_answer, put_frame, requests};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-const GROUP: GroupId = GroupId(1);
 
 /// Much longer than a test may take.
 const LONG: Duration = Duration::from_secs(3600);
@@ -40,7 +38,9 @@ fn serve(mut socket: TcpStream) {
         let mut out = BytesMut::new();
         while let Some(frame) = reader.next_frame().unwrap() {
             if frame.kind == Kind::Hello {
-                put_frame(&mut out, Kind::Welcome, GROUP, |body| welcome().put(body));
+                put_frame(&mut out, Kind::Welcome, GROUP, |body| {
+                    welcome(ClusterId(0xa)).put(body)
+                });
             }
             for request in requests(frame.body).filter(|_| frame.kind == Kind::FromClient) {
                 if let Some(answer) = answer_to(request.unwrap()) {
@@ -53,21 +53,6 @@ fn serve(mut socket: TcpStream) {
         if socket.write_all(&out).is_err() {
             return;
         }
-    }
-}
-
-fn welcome() -> Welcome {
-    Welcome {
-        version: VERSION,
-        cluster: ClusterId(0xa),
-        node: NodeId(1),
-        incarnation: Incarnation(1),
-        boot: 1,
-        group: GROUP,
-        view: ViewNumber(1),
-        members: Vec::new(),
-        objects: Vec::new(),
-        leader: None,
     }
 }
 

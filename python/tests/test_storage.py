@@ -188,8 +188,8 @@ def test_a_group_on_full_disks_refuses_what_it_has_no_room_for_and_goes_on_answe
             assert shelf.names() == names
             for at in accepted:
                 assert shelf.get(str(at)) == content(at, 1 << 20)
-        statuses = small.statuses()
-    assert all(node["is_host_up"] and node["is_serving"] for node in statuses), statuses
+        # A node that did not hear the leader for a moment, on a machine that does much, says so.
+        until(lambda: all(node["is_host_up"] and node["is_serving"] for node in small.statuses()))
 
 
 def test_a_file_that_is_gone_or_changed_is_made_anew_and_never_answered(nodes: LocalGroup[Storage]) -> None:

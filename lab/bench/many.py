@@ -11,16 +11,15 @@ import argparse
 import asyncio
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import quorate
+from locks import pairs_a_second
 from quorate import LocalGroup
-from quorate.objects import Lock, Set
+from quorate.objects import Set
 
 PATIENCE_S = 60.0
 AT_ONCE = 64
@@ -63,33 +62,6 @@ async def create(endpoint: str, count: int) -> None:
         async with asyncio.TaskGroup() as tasks:
             for number in range(count):
                 tasks.create_task(one(number))
-
-
-def pairs_a_second(endpoint: str, clients: int, rounds: int) -> float:
-    """Have clients acquire and release locks, of which two want each."""
-    with quorate.group(endpoint, timeout=PATIENCE_S) as group, ExitStack() as stack:
-        for number in range(clients):
-            group.create(Lock, f"locks/{number}")
-        groups = [
-            stack.enter_context(quorate.group(endpoint, timeout=PATIENCE_S)) for _ in range(clients)
-        ]
-
-        def work(number: int) -> None:
-            locks = [
-                groups[number].get(f"locks/{each % clients}", Lock) for each in (number, number + 1)
-            ]
-            for turn in range(rounds):
-                lock = locks[turn % 2]
-                lock.acquire()
-                lock.release()
-
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return clients * rounds / (time.perf_counter() - began)
 
 
 def restart(nodes: LocalGroup[Any]) -> None:

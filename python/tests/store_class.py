@@ -28,6 +28,11 @@ class Store:
         quorate.wait_until(lambda: self.items)
         return self.items.pop(0)
 
+    def take_aloud(self, word: str) -> Any:
+        """The same, and say each time that it is tried."""
+        print("tried", word)
+        return self.take()
+
     def take_within(self, seconds: float, default: Any) -> Any:
         """Wait for an item for a while."""
         quorate.wait_until(lambda: self.items, timeout=seconds, default=default)
@@ -100,6 +105,17 @@ class Store:
         """Wait for another call's answer."""
         self.callers.append(quorate.caller())
         return quorate.park()
+
+    def take_then_park(self) -> Any:
+        """Wait for an item, bring two others, and wait for another call's answer."""
+        quorate.wait_until(lambda: self.items)
+        self.items = ["b", "c"]
+        self.callers.append(quorate.caller())
+        return quorate.park()
+
+    def wake(self, value: Any) -> None:
+        """Answer somebody."""
+        self.callers.pop().wake(value)
 
     def wake_then_wait(self) -> Any:
         """Answer somebody, and wait then: that leaves no trace."""

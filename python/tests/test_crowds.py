@@ -118,3 +118,22 @@ def test_what_waits_until_something_holds_leaves_no_trace_where_too_many_calls_w
 
     with group:
         asyncio.run(crowd())
+
+
+def test_ten_thousand_calls_wait_until_something_holds_and_hold_up_no_other() -> None:
+    group = quorate.local(Door, timeout=PATIENCE_S)
+
+    async def crowd() -> None:
+        crowd = Crowd(lambda door: door.enter())
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(crowd.leave)
+            doors = await _connect(stack, group.endpoint, Door, 4)
+            await crowd.fill(doors)
+            for number in range(1, 4):
+                await doors[0].let_in()
+                assert (await crowd.next_end()).result() == number
+            assert await doors[0].state() == (0, 3)
+            assert group.compare().is_equal
+
+    with group:
+        asyncio.run(crowd())

@@ -63,6 +63,33 @@ def test_calls_go_on_in_the_order_in_which_they_came(
     assert group.compare().is_equal
 
 
+def test_calls_are_tried_again_only_when_something_has_changed(
+    group: LocalGroup[Store], others: Store, pool: ThreadPoolExecutor
+) -> None:
+    """A call that begins to wait has changed nothing that others wait for."""
+    waiting = [begin(pool, others.take_aloud, f"call-{number}") for number in range(4)]
+    for item in range(4):
+        group.proxy.put(item)
+    assert results(waiting) == [0, 1, 2, 3]
+    assert group.compare().is_equal
+    log = (Path(group._running()["dir"]) / f"node-{group.leader}.log").read_text()
+    # When it comes, and once for each item up to its own.
+    assert [log.count(f"tried call-{number}") for number in range(4)] == [2, 3, 4, 5]
+
+
+def test_who_lets_others_go_on_may_be_parked_then(
+    group: LocalGroup[Store], others: Store, pool: ThreadPoolExecutor
+) -> None:
+    first = begin(pool, others.take_many, 2)
+    parked = begin(pool, others.take_then_park)
+    group.proxy.put("a")
+    assert first.result(PATIENCE_S) == ["b", "c"]
+    group.proxy.put("d")
+    group.proxy.wake("at last")
+    assert parked.result(PATIENCE_S) == "at last"
+    assert group.compare().is_equal
+
+
 def test_a_call_that_waits_leaves_no_trace_until_it_goes_on(
     group: LocalGroup[Store], others: Store, pool: ThreadPoolExecutor
 ) -> None:

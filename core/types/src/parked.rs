@@ -88,6 +88,12 @@ impl ParkedCalls {
         self.sessions.insert(session);
     }
 
+    /// Whether the object has learnt that this session calls.
+    #[must_use]
+    pub fn knows(&self, session: SessionId) -> bool {
+        self.sessions.contains(&session)
+    }
+
     /// Whether a call is parked.
     #[must_use]
     pub fn is_parked(&self, id: CommandId) -> bool {

@@ -17,7 +17,7 @@ use quorate_types::{
     Agenda, CallPlace, CommandId, Deadline, Outcome, ParkedCall, SessionId, Value, Wall,
 };
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Calls of a group that may be parked, as of objects written in Rust.
 const PARKED_MAX: usize = 10_000;
@@ -156,18 +156,18 @@ pub(crate) fn parks() -> bool {
 }
 
 /// The state from before the call is kept. Returns what is to come for the object, to be kept with it.
-pub(crate) fn keep_before() -> Agenda {
+pub(crate) fn keep_before() -> Arc<Agenda> {
     let mut turns = turns();
     let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else {
-        return Agenda::new();
+        return Arc::default();
     };
     run.undo = Undo::Possible;
-    agendas.get(run.object).cloned().unwrap_or_default()
+    agendas.keep(run.object)
 }
 
 /// The object is what it was before the call of the run.
-pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Agenda) {
+pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Arc<Agenda>) {
     let mut turns = turns();
     turns.objects.insert(number, object);
     turns.agendas.put(number, agenda);
@@ -361,8 +361,10 @@ pub(crate) fn current_call() -> Option<(u64, u64, u64)> {
     let Turns { agendas, run, .. } = &mut *turns;
     let run = run.as_ref()?;
     let caller = run.caller?;
-    let agenda = agendas.of(run.object);
-    agenda.parked.know(caller.session);
+    let knows = |agenda: &Agenda| agenda.parked.knows(caller.session);
+    if !agendas.get(run.object).is_some_and(knows) {
+        agendas.of(run.object).parked.know(caller.session);
+    }
     let token = run.place.slot.0 << 16 | u64::from(run.place.index);
     Some((caller.session.0, caller.sequence, token))
 }

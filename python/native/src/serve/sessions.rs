@@ -34,12 +34,15 @@ impl<'py> Server<'py> {
                 self.activity.begin(self.slot, index, object);
                 let is_spent = self.is_spent_by(object, payload)?;
                 self.tell_followers(object, payload, is_spent)?;
+                let may_have_changed = turn::leaves_trace();
                 let mut answers = turn::end();
                 if is_spent {
                     return Ok(None);
                 }
                 self.follow_directory(object, &mut answers)?;
-                self.try_waiting(object, place, &mut answers)?;
+                if may_have_changed {
+                    self.try_waiting(object, place, &mut answers)?;
+                }
                 Ok(Some(answers))
             }
             STEP_END | STEP_END_UNTOLD => {

@@ -9,11 +9,12 @@ use crate::{decode, encode, environment, steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use quorate_types::{Agenda, CallPlace, CommandId, Wall};
+use std::sync::Arc;
 
 /// What an object was before a call.
 pub(super) struct Untouched {
     state: Vec<u8>,
-    agenda: Agenda,
+    agenda: Arc<Agenda>,
 }
 
 impl Server<'_> {
@@ -83,26 +84,32 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// The object may have changed: tries the calls that wait for that, first come, first served, until none of them goes on.
+    /// The object may have changed: tries the calls that wait for that, first come, first served, until none of them changes it.
     pub(super) fn try_waiting(
         &mut self,
         object: u32,
         place: CallPlace,
         answers: &mut Wakes,
     ) -> PyResult<()> {
-        loop {
-            let mut goes_on = false;
-            for id in turn::tried(object) {
+        let mut tried = turn::tried(object);
+        while !tried.is_empty() {
+            let (mut waiting, mut unseen) = (Vec::new(), 0);
+            for id in tried {
                 // They are in memory until the step is over.
                 if answers.iter().map(Vec::len).sum::<usize>() > turn::ANSWERS_BYTES_MAX {
                     return Ok(());
                 }
-                goes_on |= self.try_again(object, id, place, answers)?;
+                if self.try_again(object, id, place, answers)? {
+                    // Those behind it see what it has changed.
+                    unseen = waiting.len();
+                } else {
+                    waiting.push(id);
+                }
             }
-            if !goes_on {
-                return Ok(());
-            }
+            waiting.truncate(unseen);
+            tried = waiting;
         }
+        Ok(())
     }
 
     /// A step is left out because it ended every host. One of the calls that would have been tried after it may have done that, so
@@ -119,7 +126,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Says whether the call has ended.
+    /// Says whether the call may have changed the object.
     fn try_again(
         &mut self,
         object: u32,
@@ -137,13 +144,13 @@ impl Server<'_> {
         let start = self.outbox.0.len();
         let is_spent = self.is_spent_by(object, &payload)?;
         self.tell_followers(object, &payload, is_spent)?;
+        let may_have_changed = turn::leaves_trace();
         let woken = turn::end();
         let ended = self.outbox.0.split_off(start);
-        let has_ended = ended[0] != PARKED;
-        if has_ended {
+        if ended[0] != PARKED {
             answers.push(turn::ended_answer(id, &ended));
         }
         answers.extend(woken);
-        Ok(has_ended)
+        Ok(may_have_changed)
     }
 }

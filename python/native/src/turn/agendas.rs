@@ -2,10 +2,12 @@
 
 use quorate_types::{Agenda, CommandId, SessionId, Wall};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What is to come for each object. Objects without an entry have nothing to come.
 pub(crate) struct Agendas {
-    all: BTreeMap<u32, Agenda>,
+    /// Shared with what is kept of an object while a call of it runs: that copies nothing unless the call changes it.
+    all: BTreeMap<u32, Arc<Agenda>>,
     /// Those that may have changed since the sums were made.
     changed: BTreeSet<u32>,
     /// Of each object, as it was when it was last looked at: when it has something to do first, and how many calls wait there.
@@ -28,42 +30,54 @@ impl Agendas {
     }
 
     pub(crate) fn get(&self, object: u32) -> Option<&Agenda> {
-        self.all.get(&object)
+        self.all.get(&object).map(Arc::as_ref)
+    }
+
+    /// That of an object as it is now, whatever changes later.
+    pub(crate) fn keep(&self, object: u32) -> Arc<Agenda> {
+        self.all.get(&object).cloned().unwrap_or_default()
     }
 
     pub(crate) fn get_mut(&mut self, object: u32) -> Option<&mut Agenda> {
         let agenda = self.all.get_mut(&object)?;
         self.changed.insert(object);
-        Some(agenda)
+        Some(Arc::make_mut(agenda))
     }
 
     /// That of an object, which is empty at first.
     pub(crate) fn of(&mut self, object: u32) -> &mut Agenda {
         self.changed.insert(object);
-        self.all.entry(object).or_default()
+        Arc::make_mut(self.all.entry(object).or_default())
     }
 
-    pub(crate) fn put(&mut self, object: u32, agenda: Agenda) {
+    pub(crate) fn put(&mut self, object: u32, agenda: Arc<Agenda>) {
         self.changed.insert(object);
         self.all.insert(object, agenda);
     }
 
     pub(crate) fn remove(&mut self, object: u32) -> Agenda {
         self.changed.insert(object);
-        self.all.remove(&object).unwrap_or_default()
+        self.all
+            .remove(&object)
+            .map(Arc::unwrap_or_clone)
+            .unwrap_or_default()
     }
 
     /// Takes these in place of all.
     pub(crate) fn restore(&mut self, all: BTreeMap<u32, Agenda>) {
         *self = Agendas::new();
         self.changed = all.keys().copied().collect();
-        self.all = all;
+        self.all = all
+            .into_iter()
+            .map(|(object, agenda)| (object, Arc::new(agenda)))
+            .collect();
     }
 
     /// A session is over. Returns the objects that know it, ascending.
     pub(crate) fn end(&mut self, session: SessionId) -> Vec<u32> {
         let mut known = Vec::new();
         for (object, agenda) in &mut self.all {
+            let agenda = Arc::make_mut(agenda);
             let before = agenda.parked.len();
             if agenda.parked.end(session) {
                 known.push(*object);
@@ -83,7 +97,8 @@ impl Agendas {
             if !of_session.is_empty() {
                 self.changed.insert(*object);
             }
-            cancelled.extend(of_session.into_iter().filter(|id| agenda.parked.take(*id)));
+            let parked = &mut Arc::make_mut(agenda).parked;
+            cancelled.extend(of_session.into_iter().filter(|id| parked.take(*id)));
         }
         cancelled
     }

@@ -54,8 +54,10 @@ class Clients:
 
 
 @pytest.fixture(params=["quorate.objects:{}", "rust:{}"], ids=["python", "rust"])
-def serve(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Clients]]:
-    """Serves an object by the name of its class."""
+def serve(
+    request: pytest.FixtureRequest, tmp_path: Path, pool: ThreadPoolExecutor
+) -> Iterator[Callable[[str], Clients]]:
+    """Serves an object by the name of its class; ended before the threads that call are waited for."""
     with ExitStack() as groups:
 
         def served(name: str) -> Clients:

@@ -25,8 +25,8 @@ def group() -> Iterator[LocalGroup[Store]]:
 
 
 @pytest.fixture
-def others(group: LocalGroup[Store]) -> Iterator[Store]:
-    """Whose calls wait."""
+def others(group: LocalGroup[Store], pool: ThreadPoolExecutor) -> Iterator[Store]:
+    """Whose calls wait; closed before the threads that call are waited for."""
     with quorate.connect(group.endpoint, Store, timeout=PATIENCE_S) as store:
         yield store
 

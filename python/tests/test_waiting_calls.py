@@ -24,8 +24,8 @@ def group() -> Iterator[LocalGroup[Mailbox]]:
 
 
 @pytest.fixture
-def readers(group: LocalGroup[Mailbox]) -> Iterator[Mailbox]:
-    """Whose calls wait."""
+def readers(group: LocalGroup[Mailbox], pool: ThreadPoolExecutor) -> Iterator[Mailbox]:
+    """Whose calls wait; closed before the threads that call are waited for."""
     with quorate.connect(group.endpoint, Mailbox, timeout=PATIENCE_S) as mailbox:
         yield mailbox
 

@@ -175,8 +175,8 @@ fix: cargo-present venv ## format, and apply the lints that can mend themselves
 sim: cargo-present venv ## simulate: SEED=n replays one, SEEDS=n runs many, MINUTES=n runs for a time
 	$(SIM) --bin sim -- $(if $(SEED),--seed $(SEED),$(if $(SEEDS),--seeds $(SEEDS),--minutes $(or $(MINUTES),20)))
 
-sim-ci: cargo-present venv ## simulate 5,000 seeds
-	$(SIM) --bin sim -- --seeds 5000
+sim-ci: cargo-present venv ## simulate 8,000 seeds
+	$(SIM) --bin sim -- --seeds 8000
 
 hours: cargo-present venv ## simulate a day of light load under faults: log, disk and tables stay bounded: HOURS=n (24), SEED=n; about 4 minutes
 	$(SIM) --bin sim -- --hours $(or $(HOURS),24) --from $(or $(SEED),0)

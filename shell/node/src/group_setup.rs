@@ -2,7 +2,7 @@
 //! is each machine's own: a client that creates a group has no say in it.
 
 use crate::config::{
-    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SnapshotConfig,
+    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig, SnapshotConfig,
 };
 use crate::{NodeConfig, NodeError};
 use quorate_types::{GroupChange, GroupEntry};
@@ -19,6 +19,12 @@ pub struct GroupSetup {
     pub window: u64,
     /// Seconds after which a call that does not return has its host killed.
     pub call_timeout: f64,
+    /// What builds of level 19 read here and cannot do without; others have it from their machine.
+    #[serde(default)]
+    pub host_memory: u64,
+    /// As `host_memory` is.
+    #[serde(default)]
+    pub sandbox: SandboxConfig,
     /// Packages beside the objects' own whose instances may be kept.
     pub allow: Vec<String>,
     /// Which reads are checked.
@@ -112,6 +118,7 @@ impl NodeConfig {
             tls: first.tls.clone(),
             insecure: first.insecure,
             keeps_inside: first.keeps_inside,
+            speaks: first.speaks,
             host_memory: first.host_memory,
             sandbox: first.sandbox,
             limits: first.limits,

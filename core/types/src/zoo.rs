@@ -286,6 +286,8 @@ pub enum Plant {
     LevelUnheard,
     /// A node takes part in a view whose level it does not speak.
     BelowLevelTakesPart,
+    /// A node is sent what its build does not read.
+    UnreadableSent,
     /// An invitation is open after somebody has joined with it.
     InvitationUsedTwice,
     /// A snapshot does not hold the open invitations.
@@ -366,7 +368,7 @@ pub enum Plant {
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 175] = [
+    pub const ALL: [Plant; 176] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -507,6 +509,7 @@ impl Plant {
         Plant::UninvitedJoins,
         Plant::LevelUnheard,
         Plant::BelowLevelTakesPart,
+        Plant::UnreadableSent,
         Plant::InvitationUsedTwice,
         Plant::InvitationsNotInSnapshot,
         Plant::GroupsNotInSnapshot,

@@ -50,7 +50,7 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             speaks,
         } => {
             // Who says nothing of levels says it in the form that was before them.
-            let is_unnamed = *speaks == Levels::UNNAMED;
+            let is_unnamed = speaks.newest() < Level::NAMED;
             buf.put_u8(if is_unnamed { JOIN } else { JOIN_SPEAKING });
             buf.put_u64_le(*request);
             put_view_change(buf, *change);

@@ -173,13 +173,13 @@ fn take_levels(r: &mut Reader<'_>) -> Result<Levels, WireError> {
     })
 }
 
-/// Levels of who names them: those of who does not have another form.
+/// Levels of who names them: whoever does not has another form.
 pub(crate) fn take_named_levels(r: &mut Reader<'_>) -> Result<Levels, WireError> {
     let levels = take_levels(r)?;
-    match levels == Levels::UNNAMED {
-        true => Err(WireError::Inconsistent {
-            what: "levels are named that have no name",
+    match levels.newest() >= Level::NAMED {
+        true => Ok(levels),
+        false => Err(WireError::Inconsistent {
+            what: "levels are named by who does not know them",
         }),
-        false => Ok(levels),
     }
 }

@@ -432,6 +432,7 @@ mod tests {
             view: 4,
             acceptors: vec![own.0.0],
             members: vec![member(own.0.0, own.1.0), member(9, 5)],
+            level: 20,
         };
         later.write(dir.path(), config.group_id()).unwrap();
         assert_eq!(KnownMembers::read(&config, own).unwrap(), later);

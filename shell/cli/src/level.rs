@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Option<Level> {
 
 /// What a member speaks, as far as was heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Heard {
+enum Spoken {
     Nothing,
     /// It is of a build that says nothing of levels.
     Unnamed,
@@ -36,7 +36,7 @@ enum Heard {
 pub(crate) struct LevelPlan {
     view: ViewStatus,
     level: Level,
-    heard: Vec<(u16, Heard)>,
+    heard: Vec<(u16, Spoken)>,
 }
 
 impl LevelPlan {
@@ -63,7 +63,7 @@ impl LevelPlan {
             let mut of = nodes.iter().filter(|node| node["id"] == member.node);
             (
                 member.node,
-                of.next().map_or(Heard::Nothing, |node| heard(node)),
+                of.next().map_or(Spoken::Nothing, |node| heard(node)),
             )
         });
         Ok(LevelPlan {
@@ -78,11 +78,11 @@ impl LevelPlan {
         let unspoken = self.unspoken();
         if as_json {
             let speak = self.heard.iter().map(|(node, heard)| match heard {
-                Heard::Nothing => json!({"node": node, "speaks": null}),
-                Heard::Unnamed => {
+                Spoken::Nothing => json!({"node": node, "speaks": null}),
+                Spoken::Unnamed => {
                     json!({"node": node, "speaks": [Level::UNNAMED.0, Level::UNNAMED.0]})
                 }
-                Heard::Speaks(levels) => {
+                Spoken::Speaks(levels) => {
                     json!({"node": node, "speaks": [levels.oldest().0, levels.newest().0]})
                 }
             });
@@ -107,14 +107,14 @@ impl LevelPlan {
     fn unspoken(&self) -> Vec<String> {
         let level = self.level;
         let told = self.heard.iter().filter_map(|(node, heard)| match heard {
-            Heard::Nothing => Some(format!("node {node} was not heard")),
-            Heard::Unnamed if level == Level::UNNAMED => None,
-            Heard::Unnamed => Some(format!(
+            Spoken::Nothing => Some(format!("node {node} was not heard")),
+            Spoken::Unnamed if level == Level::UNNAMED => None,
+            Spoken::Unnamed => Some(format!(
                 "node {node} is of a build that knows no levels: it speaks level {}",
                 Level::UNNAMED
             )),
-            Heard::Speaks(levels) if levels.has(level) => None,
-            Heard::Speaks(levels) => Some(format!("node {node} speaks {levels}")),
+            Spoken::Speaks(levels) if levels.has(level) => None,
+            Spoken::Speaks(levels) => Some(format!("node {node} speaks {levels}")),
         });
         told.collect()
     }
@@ -179,13 +179,13 @@ impl LevelPlan {
     }
 }
 
-fn heard(node: &Value) -> Heard {
+fn heard(node: &Value) -> Spoken {
     let level = |at: usize| Some(Level(u16::try_from(node["speaks"][at].as_u64()?).ok()?));
     let named = level(0).zip(level(1));
     match named.and_then(|(oldest, newest)| Levels::new(oldest, newest)) {
-        _ if node["up"] != true => Heard::Nothing,
-        Some(levels) => Heard::Speaks(levels),
-        None => Heard::Unnamed,
+        _ if node["up"] != true => Spoken::Nothing,
+        Some(levels) => Spoken::Speaks(levels),
+        None => Spoken::Unnamed,
     }
 }
 

@@ -130,6 +130,16 @@ impl NodeConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the program of level 19 wrote it, and as it reads it: it wants `host_memory` and `sandbox`, and knows no further field.
+    const SETUP_19: &str = r#"{"persist":"disk","window":1024,"call_timeout":10.0,"host_memory":4294967296,"allow":[],"sandbox":"on","check_reads":"sample","snapshot":{"enabled":true,"commands":100000,"bytes":16777216},"objects":[{"name":"Account","class":"bank:Account","budget":50000000,"path":["/srv/bank"]}]}"#;
+
+    #[test]
+    fn a_group_is_set_up_in_the_words_of_level_19() {
+        let setup = GroupSetup::of_bytes(SETUP_19.as_bytes()).expect("it was written by a node");
+        let written = setup.to_bytes().expect("it is small");
+        assert_eq!(String::from_utf8(written).expect("it is JSON"), SETUP_19);
+    }
     use crate::config::SandboxConfig;
     use crate::config::tests::good;
 

@@ -7,13 +7,13 @@ use crate::limits::{
 };
 use crate::proving::Proving;
 use crate::stream::SocketStream;
-use crate::transport::{Arrival, Transport};
-use mio::Token;
-use mio::net::TcpStream;
+use crate::transport::{Arrival, Transport, TransportError};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Registry, Token};
 use quorate_types::{ConnectionId, Incarnation, Level, Levels, LinkEpoch, NodeId, Reach, Time};
 use quorate_wire::{Frame, Hello, HelloRole, Kind, RejectReason, Welcome, take_nonce};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl Transport {
     /// Accepts who waits, up to a bound per turn.
@@ -236,4 +236,20 @@ impl Transport {
             leader: self.leader,
         }
     }
+}
+
+/// Begins to listen.
+pub(crate) fn bind(
+    address: SocketAddr,
+    registry: &Registry,
+    token: Token,
+) -> Result<TcpListener, TransportError> {
+    let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => TransportError::InUse(address),
+        _ => TransportError::Listen(address, error),
+    })?;
+    registry
+        .register(&mut listener, token, Interest::READABLE)
+        .map_err(|error| TransportError::Listen(address, error))?;
+    Ok(listener)
 }

@@ -2,6 +2,7 @@
 //!
 //! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
 
+use crate::accept::bind;
 use crate::connection::{Connection, Ended, Phase};
 use crate::lanes::FrameLane;
 use crate::levels::GroupLevel;
@@ -15,7 +16,7 @@ use crate::tls::Tls;
 use bytes::BytesMut;
 use mio::event::Event;
 use mio::net::TcpListener;
-use mio::{Interest, Registry, Token, Waker};
+use mio::{Registry, Token, Waker};
 use quorate_types::{
     ClosedBy, ClusterId, ConnectionId, GroupId, Incarnation, Levels, LinkEpoch, NodeId, NodeSet,
     PeerPast, Reach, Sighting, Time, ViewNumber,
@@ -585,19 +586,4 @@ impl Drop for Transport {
     fn drop(&mut self) {
         self.settings.places.give_back(self.connections());
     }
-}
-
-fn bind(
-    address: SocketAddr,
-    registry: &Registry,
-    token: Token,
-) -> Result<TcpListener, TransportError> {
-    let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => TransportError::InUse(address),
-        _ => TransportError::Listen(address, error),
-    })?;
-    registry
-        .register(&mut listener, token, Interest::READABLE)
-        .map_err(|error| TransportError::Listen(address, error))?;
-    Ok(listener)
 }

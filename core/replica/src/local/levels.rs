@@ -2,7 +2,7 @@
 //!
 //! A build reads nothing of a later level. So a view is raised to a level only where all members are linked and speak it, and a
 //! node whose build does not speak the level of a view takes no part in it. What was decided at a higher level stays in logs and
-//! snapshots for a while after the group was set to a lower one: until then the group asks for the higher one still.
+//! snapshots for a while after the group was set to a lower one: until then the group asks for the higher one still. Claims rp-115, rp-116.
 
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;

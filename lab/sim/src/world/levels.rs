@@ -291,11 +291,24 @@ impl World {
         };
         let first = self.upgrading.asked.entry((change.after, level));
         first.or_insert(now);
+        let random = self.upgrading.random.as_mut().expect("asked above");
+        let hasty = if random.chance(250) {
+            random.between(1, 2)
+        } else {
+            0
+        };
         self.ask_operator((asked, Some(change)), |request| FromClient::SetLevel {
             request,
             change,
             level,
         });
+        // Somebody starts others with the oldest build before it is decided.
+        let others = awake.iter().filter(|id| **id != asked);
+        for other in others.take(hasty as usize) {
+            if self.nodes[other].doom.is_none() {
+                self.start_build(*other, builds()[0]);
+            }
+        }
     }
 
     /// Levels that were decided since the last look: every member speaks them, or did when somebody asked.

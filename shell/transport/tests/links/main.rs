@@ -1,6 +1,7 @@
 //! Transports that speak with each other, with plain sockets, and with those who should not come in.
 //! Every wait is for a condition and bounded.
 
+mod levels;
 mod proving;
 mod shares;
 mod sighted;

@@ -1,9 +1,10 @@
 """A group goes to another version and back, one node after the other, while clients call.
 
-The nodes begin as an older version: this program with `--speaks`, or with `--old PROGRAM` another program. Each is
-stopped and started as the newer one; before the last one is, the group refuses the higher level. Then the level is
-raised, and an older version is refused. The way back is the same: the level is lowered, and each node is started as the
-older version again. Afterwards what clients saw is judged. Ends with `N passed, N failed`, and 1 when a check failed.
+The nodes begin as an older version: this program with `--speaks`, or with `--old PROGRAM` another program.
+Each is stopped and started as the newer one; before the last one is, the group refuses the higher level. Then
+the level is raised, and an older version is refused. The way back is the same: the level is lowered, and each
+node is started as the older version again. Afterwards what clients saw is judged. Ends with
+`N passed, N failed`, and 1 when a check failed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from group import Group, GroupPlan
 from judging import judge_history, judge_load, judge_object, judge_replicas
 from load import Load
 from member import Member
+from network import Network
 from recording import Recording
 from run import SNAPSHOT_AFTER
 from session import default_quorate, fresh_directory, network_of
@@ -190,7 +192,7 @@ def become(member: Member, options: Options, *, older: bool) -> None:
 class OlderGroup(Group):
     """A group whose nodes begin as the older version."""
 
-    def __init__(self, plan: GroupPlan, network: Any, options: Options) -> None:
+    def __init__(self, plan: GroupPlan, network: Network, options: Options) -> None:
         super().__init__(plan, network)
         self.options = options
 

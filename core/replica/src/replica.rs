@@ -249,19 +249,7 @@ impl<O: Ordering> Replica<O> {
                 PeerMessage::Replica(message) => self.peer(now, (from, link), message, out),
             },
             Input::Speaks { peer, levels } => self.levels.told(peer, levels),
-            Input::Link { peer, state } => {
-                match state {
-                    LinkState::Up(_) => {
-                        self.repeat_report(NodeSet::only(peer), out);
-                        self.clocks.tell_again();
-                    }
-                    LinkState::Down => self.levels.unlinked(peer),
-                }
-                self.drift.link_changed(peer);
-                self.no_say.link_changed(peer);
-                self.fetch_link_changed(now, peer, state, out);
-                self.order(now, Event::Link { peer, state }, out);
-            }
+            Input::Link { peer, state } => self.link_changed(now, peer, state, out),
             Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, results } => self.executed(slot, results, out),
             Input::Due { at } => self.ticks.told(at),
@@ -309,6 +297,26 @@ impl<O: Ordering> Replica<O> {
         if !is_call {
             self.settle(now, out);
         }
+    }
+
+    fn link_changed(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        state: LinkState,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        match state {
+            LinkState::Up(_) => {
+                self.repeat_report(NodeSet::only(peer), out);
+                self.clocks.tell_again();
+            }
+            LinkState::Down => self.levels.unlinked(peer),
+        }
+        self.drift.link_changed(peer);
+        self.no_say.link_changed(peer);
+        self.fetch_link_changed(now, peer, state, out);
+        self.order(now, Event::Link { peer, state }, out);
     }
 
     fn drain(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {

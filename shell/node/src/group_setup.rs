@@ -22,11 +22,11 @@ pub struct GroupSetup {
     /// What builds of level 19 read here and cannot do without; others have it from their machine.
     #[serde(default)]
     pub host_memory: u64,
+    /// Packages beside the objects' own whose instances may be kept.
+    pub allow: Vec<String>,
     /// As `host_memory` is.
     #[serde(default)]
     pub sandbox: SandboxConfig,
-    /// Packages beside the objects' own whose instances may be kept.
-    pub allow: Vec<String>,
     /// Which reads are checked.
     pub check_reads: ReadChecksConfig,
     /// When snapshots are taken.

@@ -267,12 +267,15 @@ impl World {
         }
         let wanted = self.upgrading.wanted;
         let (asked, level, build) = (*random.pick(&awake), ASKED[wanted], builds()[wanted]);
+        // Most operators lower the level before they go back to an older build.
+        let running = self.nodes[&asked].running.as_ref();
+        let is_early = running.is_some_and(|up| !build.has(up.replica.view().level));
         let mut other = awake.iter().filter(|id| {
             let node = &self.nodes[*id];
             node.speaks != build && node.doom.is_none()
         });
         if let Some(other) = other.next().copied()
-            && random.chance(500)
+            && random.chance(if is_early { 60 } else { 500 })
         {
             self.exercised(Row::OtherBuild);
             return self.start_build(other, build);

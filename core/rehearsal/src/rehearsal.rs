@@ -283,6 +283,7 @@ fn view(nodes: u16) -> View {
         quorums: Quorums::majority(all.len()).expect("there is a node"),
         window: WINDOW,
         rejoined: BTreeMap::new(),
+        level: quorate_types::Level::UNNAMED,
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {
             name: "object".to_owned(),

@@ -264,6 +264,9 @@ impl Rehearsal {
             Output::Healed { .. } => self.node(id).disk.quarantine = None,
             // Its view never changes.
             Output::BeginView { .. } => {}
+            Output::LevelNotSpoken { level, view } => {
+                unreachable!("{id} speaks all levels of a rehearsal, not {level} of {view:?}")
+            }
             Output::Conflict(conflict) => self.node(id).failure = Some(conflict.to_string()),
             // No host dies here, so no call is skipped.
             Output::Skip { .. }

@@ -1,7 +1,7 @@
 //! The configuration of a replica.
 
 use crate::limits::CLOCK_EVERY;
-use quorate_types::{Duration, Incarnation, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
+use quorate_types::{Duration, Incarnation, Levels, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
 
 /// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,6 +17,8 @@ pub struct ReplicaConfig {
     pub fresh: Incarnation,
     /// This node's directory is an older copy: another life of it may be running elsewhere.
     pub may_run_elsewhere: bool,
+    /// The levels that this node's build speaks.
+    pub speaks: Levels,
     /// Whether this group decides which other groups its cluster has: the first one does.
     pub decides_groups: bool,
     /// How often this node tells the others its wall clock.
@@ -124,6 +126,7 @@ impl ReplicaConfig {
             incarnation: view.incarnation(own),
             fresh: Incarnation(u64::from(own.0) << 48 | boot),
             may_run_elsewhere: false,
+            speaks: Levels::UNNAMED,
             decides_groups: true,
             clock_every: CLOCK_EVERY,
             view,

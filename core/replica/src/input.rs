@@ -3,7 +3,7 @@
 use crate::{DiskRoom, PeerMessage, SnapshotCore};
 use quorate_ordering::{LinkState, Mark, ReadId};
 use quorate_types::{
-    ClosedBy, ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, SlotResults, Wall,
+    ClosedBy, ConnectionId, FromClient, Levels, LinkEpoch, NodeId, Outcome, Slot, SlotResults, Wall,
 };
 
 /// One input of a replica. In each turn the node passes everything that has arrived, then one
@@ -32,6 +32,13 @@ pub enum Input<M> {
         link: LinkEpoch,
         /// The message.
         message: PeerMessage<M>,
+    },
+    /// What a peer speaks. Comes before the [`Input::Link`] of a link that stands; of a peer that said nothing, nothing is known.
+    Speaks {
+        /// The peer.
+        peer: NodeId,
+        /// Its levels.
+        levels: Levels,
     },
     /// A link changed.
     Link {

@@ -3,8 +3,8 @@
 use crate::{ClockOffset, OutcomeDifference, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{ConflictingDecisions, Lane, Mark, ReadId, Record, Role};
 use quorate_types::{
-    ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, SlotSteps, Stamp, ToClient, Value,
-    ViewNumber,
+    ConnectionId, Digest, Level, NodeId, NodeSet, ObjectId, Slot, SlotSteps, Stamp, ToClient,
+    Value, ViewNumber,
 };
 
 /// One output of a replica. Outputs must be performed in order.
@@ -44,6 +44,14 @@ pub enum Output<M> {
     },
     /// Two values are decided for one slot: stop at once, perform nothing that follows, and do not vote again.
     Conflict(ConflictingDecisions),
+    /// A view is in force whose level this node's build does not speak: stop at once, perform nothing that follows. A build that
+    /// speaks it goes on from here.
+    LevelNotSpoken {
+        /// The level.
+        level: Level,
+        /// The view.
+        view: ViewNumber,
+    },
     /// Everything that was lost from a damaged log is written again: the next start need not report the damage.
     Repaired,
     /// Write `base`, then remove records of slots up to `upto`.

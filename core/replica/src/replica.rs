@@ -14,6 +14,7 @@ use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::instances::{Instances, ViewPasts};
 use crate::local::internal::Internals;
+use crate::local::levels::SpokenLevels;
 use crate::local::line::PlaceLine;
 use crate::local::no_say::NoSay;
 use crate::local::opens::Opener;
@@ -79,6 +80,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) instances: Instances<O>,
     pub(crate) view_waits: Vec<ViewWait>,
     pub(crate) rejoining: Rejoining,
+    pub(crate) levels: SpokenLevels,
     /// Peers that do not vote, as they say.
     pub(crate) observers: NodeSet,
     pub(crate) role: Role,
@@ -178,6 +180,7 @@ impl<O: Ordering> Replica<O> {
             instances: Instances::new((ordering, nodes), remembered.views),
             view_waits: Vec::new(),
             rejoining: Rejoining::default(),
+            levels: SpokenLevels::new(first.level),
             observers: NodeSet::empty(),
             config,
         };
@@ -245,16 +248,8 @@ impl<O: Ordering> Replica<O> {
                 }
                 PeerMessage::Replica(message) => self.peer(now, (from, link), message, out),
             },
-            Input::Link { peer, state } => {
-                if matches!(state, LinkState::Up(_)) {
-                    self.repeat_report(NodeSet::only(peer), out);
-                    self.clocks.tell_again();
-                }
-                self.drift.link_changed(peer);
-                self.no_say.link_changed(peer);
-                self.fetch_link_changed(now, peer, state, out);
-                self.order(now, Event::Link { peer, state }, out);
-            }
+            Input::Speaks { peer, levels } => self.levels.told(peer, levels),
+            Input::Link { peer, state } => self.link_changed(now, peer, state, out),
             Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, results } => self.executed(slot, results, out),
             Input::Due { at } => self.ticks.told(at),
@@ -304,6 +299,26 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    fn link_changed(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        state: LinkState,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        match state {
+            LinkState::Up(_) => {
+                self.repeat_report(NodeSet::only(peer), out);
+                self.clocks.tell_again();
+            }
+            LinkState::Down => self.levels.unlinked(peer),
+        }
+        self.drift.link_changed(peer);
+        self.no_say.link_changed(peer);
+        self.fetch_link_changed(now, peer, state, out);
+        self.order(now, Event::Link { peer, state }, out);
+    }
+
     fn drain(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         self.is_draining = true;
         if planted(Plant::ShutdownTakenForDeath) {
@@ -327,6 +342,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_notes(now, out);
         self.tend_trim();
         self.tend_views(now);
+        self.tend_levels();
         self.tend_rejoin(now);
         self.tend_log(now);
         self.tend_poison(now, out);

@@ -1,8 +1,8 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{
-    Digest, Duration, GroupChange, Member, NodeId, ObjectId, ReadLevel, Secret, SecretHash, Slot,
-    Time, Value, ViewChange,
+    Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId, ReadLevel, Secret,
+    SecretHash, Slot, Time, Value, ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -74,6 +74,13 @@ pub enum Operation {
         /// Who is no member any more from then on.
         leaves: Option<NodeId>,
     },
+    /// Another level of the group.
+    SetLevel {
+        /// The view that is changed.
+        change: ViewChange,
+        /// The level from then on.
+        level: Level,
+    },
     /// Another leader.
     MoveLeader {
         /// Who is to lead.
@@ -94,6 +101,8 @@ pub enum Operation {
         member: Member,
         /// What it was invited with.
         secret: Secret,
+        /// What it speaks.
+        speaks: Levels,
     },
     /// A group more, or less.
     ChangeGroups {
@@ -114,6 +123,7 @@ impl Operation {
             | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
+            | Operation::SetLevel { .. }
             | Operation::ChangeView { .. } => 0,
         }
     }

@@ -253,6 +253,7 @@ impl ClientSession {
             | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
+            | Operation::SetLevel { .. }
             | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);

@@ -33,6 +33,7 @@ pub fn view(nodes: u16, acceptors: u16, persistence: Persistence) -> View {
         quorums: Quorums::majority(acceptors.into()).expect("some node votes"),
         window: 64,
         rejoined: BTreeMap::new(),
+        level: quorate_types::Level::UNNAMED,
         persistence,
         objects: Vec::new(),
     }

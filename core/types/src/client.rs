@@ -1,8 +1,8 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, GroupChange, Member, NodeId, ObjectId, Secret,
-    SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
+    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId,
+    Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -111,6 +111,15 @@ pub enum FromClient {
         /// Who is no member any more from then on.
         leaves: Option<NodeId>,
     },
+    /// An operator changes the level of the group. Answered as [`FromClient::ChangeView`] is.
+    SetLevel {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The view that is changed, with its acceptors and its window.
+        change: ViewChange,
+        /// The level from then on.
+        level: Level,
+    },
     /// An operator has the leader hand on to another node. Answered by [`ToClient::Checkpointed`] once the leader has begun to, or
     /// where that node leads: it may yet fail.
     MoveLeader {
@@ -139,6 +148,8 @@ pub enum FromClient {
         member: Member,
         /// What it was invited with.
         secret: Secret,
+        /// What it speaks.
+        speaks: Levels,
     },
     /// An operator creates or drops a group. Answered by [`ToClient::Checkpointed`] with the slot in which that is decided, or was
     /// before.
@@ -358,6 +369,9 @@ pub enum Refusal {
     /// There can be no such group: it names nodes that are no members, its name is none, or there are as many groups as can be.
     /// Nothing has changed.
     ImpossibleGroup,
+    /// A member is not linked to the node that was asked, or does not speak the level; or the node that joins does not. Nothing has
+    /// changed.
+    LevelNotSpoken,
     /// Another client has resumed the session: it is this client's no more. Calls without an answer may have been executed
     /// before, and are not from then on.
     Superseded,
@@ -393,7 +407,8 @@ impl Refusal {
             | Refusal::NotInvited
             | Refusal::GroupExists
             | Refusal::UnknownGroup
-            | Refusal::ImpossibleGroup => false,
+            | Refusal::ImpossibleGroup
+            | Refusal::LevelNotSpoken => false,
         }
     }
 }

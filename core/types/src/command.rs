@@ -1,8 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, Duration, GroupChange, MemberChange, NodeId, ObjectId, SecretHash, SessionId,
-    SessionTerms, Slot, Tenancy, ViewChange, Wall,
+    Ballot, Digest, Duration, GroupChange, Level, MemberChange, NodeId, ObjectId, SecretHash,
+    SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;
@@ -220,6 +220,18 @@ impl Body {
 }
 
 impl Command {
+    /// What a node must speak that is to read it.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        match &self.body {
+            Body::ChangeView {
+                who: MemberChange::Level(_),
+                ..
+            } => Level::NAMED,
+            _ => Level::UNNAMED,
+        }
+    }
+
     /// The weight of this command in queues and windows, in bytes: payload and a fixed part.
     #[must_use]
     pub fn weight(&self) -> usize {
@@ -230,7 +242,10 @@ impl Command {
                 Body::ChangeGroups { change } => change.bytes(),
                 Body::ChangeView { who, .. } => match who {
                     MemberChange::Joins { member, .. } => member.address.len(),
-                    MemberChange::Same | MemberChange::Returns(_) | MemberChange::Leaves(_) => 0,
+                    MemberChange::Same
+                    | MemberChange::Returns(_)
+                    | MemberChange::Leaves(_)
+                    | MemberChange::Level(_) => 0,
                 },
                 Body::Open { .. }
                 | Body::Resume { .. }

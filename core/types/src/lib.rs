@@ -13,6 +13,7 @@ mod digest;
 mod groups;
 mod ids;
 mod image_bytes;
+mod level;
 mod link_proof;
 mod parked;
 mod parts;
@@ -40,6 +41,7 @@ pub use ids::{
     Attachment, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet,
     ObjectId, SessionId,
 };
+pub use level::{Level, Levels};
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
 pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};

@@ -1,7 +1,7 @@
 //! Views: everything configured about a group, and the quorums it counts with.
 
 use crate::zoo::{Plant, planted};
-use crate::{GroupId, Incarnation, NodeId, NodeSet, ObjectId, Quorums, SecretHash, Slot};
+use crate::{GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId, Quorums, SecretHash, Slot};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -77,6 +77,8 @@ pub struct View {
     pub window: u64,
     /// The members that have come back since the group was made, and as which incarnation: an earlier life of theirs does not vote.
     pub rejoined: BTreeMap<NodeId, Incarnation>,
+    /// What every member speaks, and nobody goes beyond in what all read: commands, snapshots, the log.
+    pub level: Level,
     /// Whether votes are on disk.
     pub persistence: Persistence,
     /// The group's objects; `ObjectId(i)` is the i-th.
@@ -137,7 +139,7 @@ pub struct Rejoin {
     pub incarnation: Incarnation,
 }
 
-/// What a change of the view does to one member.
+/// What else a change of the view does: to one member, or to all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberChange {
     /// Nothing: all stay who they are.
@@ -154,6 +156,9 @@ pub enum MemberChange {
     /// It is none from then on, and has no link to the others. Acceptors do not leave before they have stopped to vote, unless
     /// the change says both.
     Leaves(NodeId),
+    /// All stay who they are, and the group is at this level from then on. A log that has such a change, and a view that names a
+    /// level above [`Level::UNNAMED`], are read from [`Level::NAMED`] on only.
+    Level(Level),
 }
 
 /// Why a view cannot be changed in this way.
@@ -226,6 +231,7 @@ impl View {
             }
             MemberChange::Joins { member, .. } => self.member(member.node) == Some(member),
             MemberChange::Leaves(node) => self.member(*node).is_none(),
+            MemberChange::Level(level) => self.level == *level,
         }
     }
 
@@ -306,6 +312,7 @@ impl View {
                 view.replicas.remove(*node);
                 view.rejoined.remove(node);
             }
+            MemberChange::Level(level) => view.level = *level,
         }
         Ok(view)
     }
@@ -367,6 +374,7 @@ mod tests {
             quorums: Quorums::majority(usize::from(nodes)).unwrap(),
             window: 8,
             rejoined: BTreeMap::new(),
+            level: Level::UNNAMED,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

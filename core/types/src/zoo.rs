@@ -282,6 +282,12 @@ pub enum Plant {
     RejoinNotInSnapshot,
     /// A node joins without an invitation.
     UninvitedJoins,
+    /// A group is set to a level though a member does not speak it.
+    LevelUnheard,
+    /// A node takes part in a view whose level it does not speak.
+    BelowLevelTakesPart,
+    /// A node is sent what its build does not read.
+    UnreadableSent,
     /// An invitation is open after somebody has joined with it.
     InvitationUsedTwice,
     /// A snapshot does not hold the open invitations.
@@ -362,7 +368,7 @@ pub enum Plant {
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 173] = [
+    pub const ALL: [Plant; 176] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -501,6 +507,9 @@ impl Plant {
         Plant::LastStartMeasured,
         Plant::RejoinNotInSnapshot,
         Plant::UninvitedJoins,
+        Plant::LevelUnheard,
+        Plant::BelowLevelTakesPart,
+        Plant::UnreadableSent,
         Plant::InvitationUsedTwice,
         Plant::InvitationsNotInSnapshot,
         Plant::GroupsNotInSnapshot,
@@ -562,25 +571,7 @@ impl Plant {
 }
 
 #[cfg(feature = "zoo")]
-mod planting {
-    use super::Plant;
-    use std::cell::Cell;
-
-    thread_local! {
-        static PLANTED: Cell<Option<Plant>> = const { Cell::new(None) };
-    }
-
-    /// Plants a bug in this thread, in place of the one before; `None`: nothing is wrong.
-    pub fn plant(plant: Option<Plant>) {
-        PLANTED.set(plant);
-    }
-
-    /// Says whether `plant` is planted in this thread.
-    #[must_use]
-    pub fn planted(plant: Plant) -> bool {
-        PLANTED.get() == Some(plant)
-    }
-}
+mod planting;
 
 #[cfg(feature = "zoo")]
 pub use planting::{plant, planted};

@@ -10,7 +10,8 @@ use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::outcome::{outcome_parts, put_outcome, take_outcome};
 use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
 use crate::view_request::{
-    CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, MOVE_LEADER, put_view_request, take_view_request,
+    CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, JOIN_SPEAKING, MOVE_LEADER, SET_LEVEL,
+    put_view_request, take_view_request,
 };
 use crate::words::{
     put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
@@ -149,6 +150,7 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
         | FromClient::Invite { .. }
         | FromClient::ChangeGroups { .. }
         | FromClient::Join { .. }
+        | FromClient::SetLevel { .. }
         | FromClient::MoveLeader { .. } => {
             put_view_request(buf, message);
         }
@@ -368,9 +370,8 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             index: r.u32("index")?,
             is_unsafe: r.flag("unsafe skip")?,
         }),
-        tag @ (CHANGE_VIEW | INVITE | JOIN | MOVE_LEADER | CHANGE_GROUPS) => {
-            take_view_request(tag, r)
-        }
+        tag @ (CHANGE_VIEW | INVITE | JOIN | JOIN_SPEAKING | MOVE_LEADER | CHANGE_GROUPS
+        | SET_LEVEL) => take_view_request(tag, r),
         tag => Err(WireError::UnknownTag {
             what: "request",
             tag,

@@ -9,13 +9,21 @@ use crate::codec::{Reader, put_bytes, put_list, put_name, put_option, put_text};
 use crate::limits::{ADDRESS_BYTES_MAX, GROUPS_MAX, NAME_BYTES_MAX, OBJECTS_MAX, TEXT_BYTES_MAX};
 use crate::words::{put_node, take_node};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, ViewNumber};
+use quorate_types::{
+    ClusterId, GroupId, Incarnation, Level, Levels, NodeId, NodeSet, ObjectId, ViewNumber,
+};
 
 /// The newest protocol version that this build speaks.
 pub const VERSION: u16 = 20;
 
 /// The oldest protocol version that this build speaks.
-pub const VERSION_MIN: u16 = 20;
+pub const VERSION_MIN: u16 = 19;
+
+/// The levels that this build speaks: its protocol versions.
+pub const SPEAKS: Levels = match Levels::new(Level(VERSION_MIN), Level(VERSION)) {
+    Some(levels) => levels,
+    None => panic!("the oldest version is not above the newest"),
+};
 
 /// First bytes of every Hello: not a TLS record, not HTTP.
 const MAGIC: [u8; 4] = *b"\xf1QRT";
@@ -65,20 +73,18 @@ pub enum HelloRole {
 }
 
 impl Hello {
-    /// The version to speak with who said this, if there is one.
+    /// What the sender speaks; `None` if that is nothing.
     #[must_use]
-    pub fn common_version(&self) -> Option<u16> {
-        let newest = self.version_max.min(VERSION);
-        let oldest = self.version_min.max(VERSION_MIN);
-        (oldest <= newest).then_some(newest)
+    pub fn speaks(&self) -> Option<Levels> {
+        Levels::new(Level(self.version_min), Level(self.version_max))
     }
 
     /// Appends the body of a frame of kind `Hello`.
     ///
     /// ```
     /// use bytes::{Bytes, BytesMut};
-    /// use quorate_types::{ClusterId, GroupId};
-    /// use quorate_wire::{Hello, HelloRole, VERSION, VERSION_MIN};
+    /// use quorate_types::{ClusterId, GroupId, Level};
+    /// use quorate_wire::{Hello, HelloRole, SPEAKS, VERSION, VERSION_MIN};
     ///
     /// let hello = Hello {
     ///     version_min: VERSION_MIN,
@@ -91,7 +97,8 @@ impl Hello {
     /// let mut body = BytesMut::new();
     /// hello.put(&mut body);
     /// assert_eq!(Hello::take(&body.freeze())?, hello);
-    /// assert_eq!(hello.common_version(), Some(VERSION));
+    /// let speaks = hello.speaks().expect("the oldest is not above the newest");
+    /// assert_eq!(speaks.common(SPEAKS), Some(Level(VERSION)));
     /// # Ok::<(), quorate_wire::WireError>(())
     /// ```
     pub fn put(&self, buf: &mut BytesMut) {

@@ -20,6 +20,7 @@ mod frame_pieces;
 mod frame_reader;
 mod groups;
 mod handshake;
+mod level;
 pub mod limits;
 mod link_proof;
 mod outcome;
@@ -48,8 +49,10 @@ pub use frame::{
 pub use frame_pieces::{FramePieces, SharedBody, end_frame_shared, put_frame_shared};
 pub use frame_reader::FrameReader;
 pub use handshake::{
-    Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
+    Hello, HelloRole, ObjectEntry, Reject, RejectReason, SPEAKS, VERSION, VERSION_MIN, Welcome,
+    node_name,
 };
+pub use level::peer_level;
 pub use link_proof::{put_challenge, put_proof, take_challenge, take_nonce, take_proof};
 pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};

@@ -4,41 +4,55 @@
 use crate::WireError;
 use crate::codec::Reader;
 use crate::reach::{put_reach, reach};
+use crate::words::{put_levels, take_named_levels};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{LinkProof, Nonce, Reach};
+use quorate_types::{Level, Levels, LinkProof, Nonce, Reach};
 
-/// Appends the body of a frame of kind `Challenge`.
-pub fn put_challenge(buf: &mut BytesMut, nonce: Nonce, proof: LinkProof) {
+/// Appends the body of a frame of kind `Challenge`. Who connects must know what this node speaks before it says how far it has come;
+/// one that speaks [`Level::UNNAMED`] only reads no more than it needs.
+pub fn put_challenge(
+    buf: &mut BytesMut,
+    (nonce, proof): (Nonce, LinkProof),
+    speaks: Levels,
+    link: Level,
+) {
     buf.put_slice(&nonce.0);
     buf.put_slice(proof.bytes());
+    if link >= Level::NAMED {
+        put_levels(buf, speaks);
+    }
 }
 
-/// Reads the body of a frame of kind `Challenge`.
+/// Reads the body of a frame of kind `Challenge`, and what its sender speaks.
 ///
 /// # Errors
 /// When it is not one.
-pub fn take_challenge(body: &Bytes) -> Result<(Nonce, LinkProof), WireError> {
+pub fn take_challenge(body: &Bytes) -> Result<(Nonce, LinkProof, Levels), WireError> {
     let mut r = Reader::new(body);
     let nonce = Nonce(*r.array("nonce")?);
     let proof = LinkProof::from_bytes(*r.array("proof")?);
+    let speaks = match r.is_at_end() {
+        true => Levels::UNNAMED,
+        false => take_named_levels(&mut r)?,
+    };
     r.end("challenge")?;
-    Ok((nonce, proof))
+    Ok((nonce, proof, speaks))
 }
 
-/// Appends the body of a frame of kind `Proof`: who proves says also how far it has come.
-pub fn put_proof(buf: &mut BytesMut, proof: LinkProof, reach: Reach) {
+/// Appends the body of a frame of kind `Proof`, for a link of this level: who proves says also how far it has come.
+pub fn put_proof(buf: &mut BytesMut, proof: LinkProof, reach: Reach, link: Level) {
     buf.put_slice(proof.bytes());
-    put_reach(buf, reach);
+    put_reach(buf, reach, link);
 }
 
-/// Reads the body of a frame of kind `Proof`.
+/// Reads the body of a frame of kind `Proof` of a link of this level.
 ///
 /// # Errors
 /// When it is not one.
-pub fn take_proof(body: &Bytes) -> Result<(LinkProof, Reach), WireError> {
+pub fn take_proof(body: &Bytes, link: Level) -> Result<(LinkProof, Reach), WireError> {
     let mut r = Reader::new(body);
     let proof = LinkProof::from_bytes(*r.array("proof")?);
-    let reach = reach(&mut r)?;
+    let reach = reach(&mut r, link)?;
     r.end("proof")?;
     Ok((proof, reach))
 }

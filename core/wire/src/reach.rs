@@ -4,20 +4,29 @@
 use crate::WireError;
 use crate::codec::{Reader, in_range};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Finding, Reach, Recall, Sighting, StartOfNode, Starts, ViewNumber};
+use quorate_types::{Finding, Level, Reach, Recall, Sighting, StartOfNode, Starts, ViewNumber};
 
-/// Appends the body of a frame of kind `Reach`.
-pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
+/// Since this level a node tells the starts of its directory; before, it told of the newest only.
+const STARTS: Level = Level(20);
+
+/// Appends the body of a frame of kind `Reach`, for a link of this level.
+pub fn put_reach(buf: &mut BytesMut, reach: Reach, level: Level) {
     buf.put_u64_le(reach.boot);
     buf.put_u64_le(reach.start);
     buf.put_u64_le(reach.commit);
+    let starts = reach.starts.kept();
+    if level < STARTS {
+        buf.put_u64_le(starts.last().map_or(0, |newest| newest.begun));
+    }
     buf.put_u8(match reach.recall {
         Recall::Whole => 1,
         Recall::Damaged => 2,
         Recall::Lost => 3,
     });
     buf.put_u64_le(reach.since.0);
-    let starts = reach.starts.kept();
+    if level < STARTS {
+        return;
+    }
     buf.put_u8(starts.len() as u8);
     for start in starts {
         buf.put_u64_le(start.boot);
@@ -26,22 +35,32 @@ pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
     }
 }
 
-/// Reads the body of a frame of kind `Reach`.
+/// Reads the body of a frame of kind `Reach` of a link of this level.
 ///
 /// # Errors
 /// When it is not one.
-pub fn take_reach(body: &Bytes) -> Result<Reach, WireError> {
+pub fn take_reach(body: &Bytes, level: Level) -> Result<Reach, WireError> {
     let mut r = Reader::new(body);
-    let reach = reach(&mut r)?;
+    let reach = reach(&mut r, level)?;
     r.end("reach")?;
     Ok(reach)
 }
 
-pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
+pub(crate) fn reach(r: &mut Reader<'_>, level: Level) -> Result<Reach, WireError> {
+    let (boot, start) = (r.counter("boot")?, r.u64("start")?);
+    let commit = r.counter("commit")?;
+    let mut starts = Starts::default();
+    if level < STARTS {
+        starts.note(StartOfNode {
+            boot,
+            number: start,
+            begun: r.counter("commit at the start")?,
+        });
+    }
     Ok(Reach {
-        boot: r.counter("boot")?,
-        start: r.u64("start")?,
-        commit: r.counter("commit")?,
+        boot,
+        start,
+        commit,
         recall: match r.u8("recall")? {
             1 => Recall::Whole,
             2 => Recall::Damaged,
@@ -54,11 +73,15 @@ pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
             }
         },
         since: ViewNumber(r.counter("view")?),
-        starts: starts(r)?,
+        starts: if level < STARTS {
+            starts
+        } else {
+            take_starts(r)?
+        },
     })
 }
 
-fn starts(r: &mut Reader<'_>) -> Result<Starts, WireError> {
+fn take_starts(r: &mut Reader<'_>) -> Result<Starts, WireError> {
     let mut starts = Starts::default();
     let count = in_range("starts", r.u8("starts")?.into(), Starts::MAX as u64 + 1)?;
     for _ in 0..count {

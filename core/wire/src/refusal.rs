@@ -8,7 +8,7 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_types::{Ask, Refusal};
 
-const REFUSALS: [Refusal; 26] = [
+const REFUSALS: [Refusal; 27] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -35,6 +35,7 @@ const REFUSALS: [Refusal; 26] = [
     Refusal::GroupExists,
     Refusal::UnknownGroup,
     Refusal::ImpossibleGroup,
+    Refusal::LevelNotSpoken,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -69,6 +70,7 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::GroupExists => 24,
         Refusal::UnknownGroup => 25,
         Refusal::ImpossibleGroup => 26,
+        Refusal::LevelNotSpoken => 27,
     }
 }
 

@@ -10,9 +10,13 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Member, MemberChange, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Rejoin,
-    View, ViewChange, ViewNumber,
+    Incarnation, Level, Member, MemberChange, NodeId, NodeSet, ObjectSpec, Persistence, Quorums,
+    Rejoin, View, ViewChange, ViewNumber,
 };
+
+/// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there
+/// were levels, and one of another level is refused by builds that do not know them.
+const NAMES_LEVEL: u8 = 0x80;
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
@@ -33,10 +37,16 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         put_node(buf, **node);
         buf.put_u64_le(incarnation.0);
     });
-    buf.put_u8(match view.persistence {
+    let persistence = match view.persistence {
         Persistence::Disk => 1,
         Persistence::Memory => 2,
-    });
+    };
+    if view.level == Level::UNNAMED {
+        buf.put_u8(persistence);
+    } else {
+        buf.put_u8(persistence | NAMES_LEVEL);
+        buf.put_u16_le(view.level.0);
+    }
     put_list(buf, &view.objects, |buf, object| {
         put_name(buf, &object.name, NAME_BYTES_MAX);
         put_name(buf, &object.class, NAME_BYTES_MAX);
@@ -62,6 +72,7 @@ const SAME: u8 = 0;
 const RETURNS: u8 = 1;
 const JOINS: u8 = 2;
 const LEAVES: u8 = 3;
+const LEVEL: u8 = 4;
 
 pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
     match who {
@@ -80,6 +91,10 @@ pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
             buf.put_u8(LEAVES);
             put_node(buf, *node);
         }
+        MemberChange::Level(level) => {
+            buf.put_u8(LEVEL);
+            buf.put_u16_le(level.0);
+        }
     }
 }
 
@@ -95,6 +110,7 @@ pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, Wir
             invitation: take_secret_hash(r)?,
         },
         LEAVES => MemberChange::Leaves(take_node(r)?),
+        LEVEL => MemberChange::Level(Level(r.u16("level")?)),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "member change",
@@ -123,7 +139,9 @@ fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireErr
 }
 
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
-    let view = View {
+    let mut level = Level::UNNAMED;
+    let mut view = View {
+        level,
         number: ViewNumber(r.counter("view")?),
         first_slot: take_slot(r)?,
         members: r.list("members", usize::from(NodeSet::CAPACITY), 12, take_member)?,
@@ -139,14 +157,20 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
         )?)
         .into_iter()
         .collect(),
-        persistence: match r.u8("persistence")? {
-            1 => Persistence::Disk,
-            2 => Persistence::Memory,
-            tag => {
-                return Err(WireError::UnknownTag {
-                    what: "persistence",
-                    tag,
-                });
+        persistence: {
+            let tag = r.u8("persistence")?;
+            if tag & NAMES_LEVEL != 0 {
+                level = take_level(r)?;
+            }
+            match tag & !NAMES_LEVEL {
+                1 => Persistence::Disk,
+                2 => Persistence::Memory,
+                _ => {
+                    return Err(WireError::UnknownTag {
+                        what: "persistence",
+                        tag,
+                    });
+                }
             }
         },
         objects: r.list("objects", OBJECTS_MAX, 8, |r| {
@@ -157,8 +181,21 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
             })
         })?,
     };
+    view.level = level;
     check(&view)?;
     Ok(view)
+}
+
+/// A level that a view names. The lowest has no name: one view has one form.
+fn take_level(r: &mut Reader<'_>) -> Result<Level, WireError> {
+    let level = Level(r.u16("level")?);
+    match level >= Level::NAMED {
+        true => Ok(level),
+        false => Err(WireError::OutOfRange {
+            what: "level of a view",
+            value: level.0.into(),
+        }),
+    }
 }
 
 fn take_quorums(r: &mut Reader<'_>) -> Result<Quorums, WireError> {

@@ -4,15 +4,20 @@ use crate::WireError;
 use crate::codec::{Reader, put_flag};
 use crate::groups::{put_group_change, take_group_change};
 use crate::view::{put_member, put_view_change, take_member, take_view_change};
-use crate::words::{put_node, put_secret_hash, take_node, take_secret, take_secret_hash};
+use crate::words::{
+    put_levels, put_node, put_secret_hash, take_named_levels, take_node, take_secret,
+    take_secret_hash,
+};
 use bytes::{BufMut, BytesMut};
-use quorate_types::{Duration, FromClient};
+use quorate_types::{Duration, FromClient, Level, Levels};
 
 pub(crate) const CHANGE_VIEW: u8 = 10;
 pub(crate) const INVITE: u8 = 12;
 pub(crate) const JOIN: u8 = 13;
 pub(crate) const MOVE_LEADER: u8 = 14;
 pub(crate) const CHANGE_GROUPS: u8 = 15;
+pub(crate) const SET_LEVEL: u8 = 16;
+pub(crate) const JOIN_SPEAKING: u8 = 17;
 
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
     match message {
@@ -42,12 +47,28 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             change,
             member,
             secret,
+            speaks,
         } => {
-            buf.put_u8(JOIN);
+            // Who says nothing of levels says it in the form that was before them.
+            let is_unnamed = speaks.newest() < Level::NAMED;
+            buf.put_u8(if is_unnamed { JOIN } else { JOIN_SPEAKING });
             buf.put_u64_le(*request);
             put_view_change(buf, *change);
             put_member(buf, member);
             buf.put_slice(secret.bytes());
+            if !is_unnamed {
+                put_levels(buf, *speaks);
+            }
+        }
+        FromClient::SetLevel {
+            request,
+            change,
+            level,
+        } => {
+            buf.put_u8(SET_LEVEL);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
+            buf.put_u16_le(level.0);
         }
         FromClient::MoveLeader { request, node } => {
             buf.put_u8(MOVE_LEADER);
@@ -78,11 +99,20 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             invitation: take_secret_hash(r)?,
             lasts: Duration(r.u64("time of an invitation")?),
         }),
-        JOIN => Ok(FromClient::Join {
+        JOIN | JOIN_SPEAKING => Ok(FromClient::Join {
             request: r.u64("request number")?,
             change: take_view_change(r)?,
             member: take_member(r)?,
             secret: take_secret(r)?,
+            speaks: match tag {
+                JOIN => Levels::UNNAMED,
+                _ => take_named_levels(r)?,
+            },
+        }),
+        SET_LEVEL => Ok(FromClient::SetLevel {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+            level: Level(r.u16("level")?),
         }),
         MOVE_LEADER => Ok(FromClient::MoveLeader {
             request: r.u64("request number")?,

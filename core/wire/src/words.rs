@@ -7,8 +7,8 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range, put_option};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Attachment, Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, Secret, SecretHash,
-    SessionId, SessionTerms, Slot, Tenancy, ViewId, ViewNumber,
+    Attachment, Ballot, CommandId, Digest, Duration, GroupId, Level, Levels, NodeId, NodeSet,
+    Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, ViewId, ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -158,4 +158,28 @@ pub(crate) fn take_digest(r: &mut Reader<'_>) -> Result<Digest, WireError> {
         replicated: r.u64("digest of the replicated state")?,
         state: *r.array("digest of state")?,
     })
+}
+
+pub(crate) fn put_levels(buf: &mut BytesMut, levels: Levels) {
+    buf.put_u16_le(levels.oldest().0);
+    buf.put_u16_le(levels.newest().0);
+}
+
+fn take_levels(r: &mut Reader<'_>) -> Result<Levels, WireError> {
+    let oldest = Level(r.u16("oldest level")?);
+    let newest = Level(r.u16("newest level")?);
+    Levels::new(oldest, newest).ok_or(WireError::Inconsistent {
+        what: "the oldest level is above the newest",
+    })
+}
+
+/// Levels of who names them: whoever does not has another form.
+pub(crate) fn take_named_levels(r: &mut Reader<'_>) -> Result<Levels, WireError> {
+    let levels = take_levels(r)?;
+    match levels.newest() >= Level::NAMED {
+        true => Ok(levels),
+        false => Err(WireError::Inconsistent {
+            what: "levels are named by who does not know them",
+        }),
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) struct CallArgs {
     timeout: f64,
     /// Read without logging: the method must change nothing.
     #[arg(long, value_enum)]
-    read: Option<Level>,
+    read: Option<Freshness>,
     /// The object's name.
     object: String,
     /// The method's name.
@@ -43,7 +43,7 @@ pub(crate) struct CallArgs {
 
 /// How fresh a read is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Level {
+pub(crate) enum Freshness {
     /// Ordered like a write, executed by one replica.
     Ordered,
     /// Confirmed by a majority, not logged.
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     }
     let outcome = match answer {
         Answer::Read { outcome, slot, age } => {
-            if args.read == Some(Level::Any) {
+            if args.read == Some(Freshness::Any) {
                 eprintln!("as of slot {}, {} ms old", slot.0, age.as_millis());
             }
             outcome
@@ -196,11 +196,11 @@ fn result_of(outcome: Outcome, method: &str) -> Result<Value, CliError> {
     }
 }
 
-pub(crate) fn read_level(level: Level) -> ReadLevel {
+pub(crate) fn read_level(level: Freshness) -> ReadLevel {
     match level {
-        Level::Ordered => ReadLevel::Ordered,
-        Level::Confirmed => ReadLevel::Confirmed,
-        Level::Lease => ReadLevel::Lease,
-        Level::Any => ReadLevel::Any,
+        Freshness::Ordered => ReadLevel::Ordered,
+        Freshness::Confirmed => ReadLevel::Confirmed,
+        Freshness::Lease => ReadLevel::Lease,
+        Freshness::Any => ReadLevel::Any,
     }
 }

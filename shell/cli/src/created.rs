@@ -1,6 +1,6 @@
 //! `quorate object create`, `list`, `describe` and `drop`: the objects of a group that runs, by its directory.
 
-use crate::call::{self, Level, read_level};
+use crate::call::{self, Freshness, read_level};
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
 use crate::json;
@@ -38,7 +38,7 @@ pub(crate) struct CreateArgs {
     readonly: Vec<String>,
     /// The level at which clients read that ask for no other one.
     #[arg(long, value_enum, default_value = "confirmed")]
-    reads: Level,
+    reads: Freshness,
     /// Drop the object after so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds::span, allow_negative_numbers = true)]
     ttl: Option<f64>,

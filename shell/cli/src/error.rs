@@ -148,6 +148,9 @@ impl CliError {
             NodeError::Removed { .. } => {
                 "let a new node join with a directory of its own: quorate node invite, quorate node join"
             }
+            NodeError::LevelNotSpoken { .. } | NodeError::LevelRefused { .. } => {
+                "start a version that speaks the level of the group, without --speaks; docs/upgrades.md says how a group goes to another level"
+            }
             NodeError::Forgotten { .. } => "put the newest data directory back",
             NodeError::Unrecoverable(_) => {
                 "leave out the nodes that are named, and name others; without any, restore a backup"

@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 use quorate_client::{Answer, CallCause, CallError, Endpoint, Operation};
 use quorate_host::{HostConfig, HostedObject, PythonConfig};
 use quorate_node::{
-    GroupSetup, GroupStatus, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig, SnapshotConfig,
-    constructor_arguments,
+    GroupSetup, GroupStatus, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig, SandboxConfig,
+    SnapshotConfig, constructor_arguments,
 };
 use quorate_types::{GroupChange, NodeId, NodeSet, ObjectId};
 use serde_json::json;
@@ -194,6 +194,8 @@ fn setup(args: &CreateArgs) -> Result<GroupSetup, CliError> {
         persist: args.persist.as_config(),
         window: NodeConfig::WINDOW,
         call_timeout: NodeConfig::CALL_TIMEOUT,
+        host_memory: quorate_host::limits::HOST_MEMORY_BYTES,
+        sandbox: SandboxConfig::default(),
         allow: Vec::new(),
         check_reads: ReadChecksConfig::default(),
         snapshot: SnapshotConfig::default(),

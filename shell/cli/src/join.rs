@@ -16,8 +16,10 @@ use crate::view_change;
 use clap::{Args, ValueEnum};
 use quorate_client::{AdminConnection, Answer, Operation};
 use quorate_node::{GroupConfiguration, MemberConfig, NodeConfig};
-use quorate_types::{Duration as Span, GroupId, NodeId, Secret, ViewChange, ViewNumber};
-use quorate_wire::{AdminReply, AdminRequest};
+use quorate_types::{
+    Duration as Span, GroupId, Level, Levels, NodeId, Secret, ViewChange, ViewNumber,
+};
+use quorate_wire::{AdminReply, AdminRequest, SPEAKS};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -89,6 +91,9 @@ pub(crate) struct JoinArgs {
     /// Listen beyond loopback without TLS: anyone on the network can then read and forge messages.
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Behave as a version that speaks at most this level. Default: the newest.
+    #[arg(long, value_name = "LEVEL", value_parser = crate::speaks::upto)]
+    speaks: Option<Levels>,
     /// Seconds until it must have joined.
     #[arg(long, default_value_t = 120.0, value_parser = seconds::span)]
     timeout: f64,
@@ -107,7 +112,7 @@ Exit codes:
   4  no majority of the group answers
   5  the time ran out, or it was asked to stop before it had joined: the same command goes on where this one ended
   6  the group does not accept the certificate, or is of another version
-  7  the token was used, its time is over or the group never gave it; the number is a member's; the directory is another's";
+  7  the group is at a level that this version does not speak, or --speaks; the token was used, its time is over or the group never gave it; the number is a member's; the directory is another's";
 
 /// What a node does in a group.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,7 +202,7 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let number = become_member(args, &access, (&mut newcomer, secret), until)?;
     let config = newcomer.into_config();
     let own = config.own_member().expect("checked when it was read");
-    node.start(&args.dir.join(FILE), args.insecure)?;
+    node.start(&args.dir.join(FILE), args.insecure, args.speaks)?;
     let voted = match caught_up(&access, own, number, &node, until) {
         Ok(()) if args.roles.contains(&JoinRole::Acceptor) => {
             view_change::let_vote(&access, own.node, until)
@@ -303,10 +308,12 @@ fn become_member(
             acceptors: view.acceptors.iter().copied().map(NodeId).collect(),
             window: view.window,
         };
+        let speaks = spoken(args, Level(view.level))?;
         let join = Operation::Join {
             change,
             member: newcomer.own(),
             secret,
+            speaks,
         };
         let left = until.saturating_duration_since(Instant::now());
         match view_change::perform(access, left, (view.number, &join)) {
@@ -319,6 +326,22 @@ fn become_member(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// What the new node says that it speaks to a group at `level`, if it speaks that.
+fn spoken(args: &JoinArgs, level: Level) -> Result<Levels, CliError> {
+    let speaks = args.speaks.unwrap_or(SPEAKS);
+    if !speaks.has(level) {
+        return Err(CliError::conflict(format!(
+            "the group is at level {level}, and this node speaks {speaks}: nothing has changed"
+        ))
+        .advise("join with a version that speaks the level of the group"));
+    }
+    // A group at the lowest level may have nodes that read no other form.
+    Ok(match level {
+        Level::UNNAMED => Levels::UNNAMED,
+        _ => speaks,
+    })
 }
 
 fn is_changed(access: &GroupAccess, number: u64) -> Result<bool, CliError> {

@@ -8,7 +8,7 @@ use crate::rebuild::{self, RebuildArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, LostDirectory, NodeConfig, NodeError, OtherCode};
 use quorate_storage::{Identity, Persist};
-use quorate_types::{ClusterId, Incarnation, NodeId};
+use quorate_types::{ClusterId, Incarnation, Levels, NodeId};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::disable_transparent_huge_pages;
 use serde::Serialize;
@@ -82,6 +82,9 @@ struct RunArgs {
     /// What `quorate node invite` printed: members tell each other only to who has it. It can be used again.
     #[arg(long, env = "QUORATE_JOIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// Behave as a version that speaks at most this level: to rehearse an upgrade, or before a downgrade. Default: the newest.
+    #[arg(long, value_name = "LEVEL", value_parser = crate::speaks::upto)]
+    speaks: Option<Levels>,
     /// The format of log lines.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -103,7 +106,7 @@ Exit codes:
   1  the system or a peer refused something
   2  wrong usage, configuration or certificates; a data directory that is not this node's, or not of the group at --endpoint
   4  nobody answers at --endpoint
-  7  the node was removed from its group, or --token is not good; the objects' code has changed, see --accept-code; or a
+  7  the group is at a level that this version does not speak, or --speaks; the node was removed from its group, or --token is not good; the objects' code has changed, see --accept-code; or a
      peer tells another decision for a slot: the node refuses every later start, see docs/nodes.md";
 
 /// Where a group keeps its log.
@@ -176,6 +179,7 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
     let mut config = NodeConfig::read(&args.config).map_err(|error| CliError::node(&error))?;
     config.insecure |= args.insecure;
     config.keeps_inside = args.keep_inside;
+    config.speaks = args.speaks.unwrap_or(config.speaks);
     if let (Some(endpoint), Some(token)) = (&args.endpoint, &args.token) {
         join::meet(endpoint, token, &config)?;
     }

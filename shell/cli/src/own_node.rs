@@ -4,6 +4,7 @@
 //! asked to end, and the command ends as the node does.
 
 use crate::error::{CliError, code};
+use quorate_types::Levels;
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -44,7 +45,12 @@ impl OwnNode {
     }
 
     /// Starts it.
-    pub(crate) fn start(&self, config: &Path, insecure: bool) -> Result<(), CliError> {
+    pub(crate) fn start(
+        &self,
+        config: &Path,
+        insecure: bool,
+        speaks: Option<Levels>,
+    ) -> Result<(), CliError> {
         let cannot =
             |error: io::Error| CliError::failed(format!("the node cannot be started: {error}"));
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
@@ -54,6 +60,9 @@ impl OwnNode {
             .arg(std::process::id().to_string());
         if insecure {
             command.arg("--insecure");
+        }
+        if let Some(levels) = speaks {
+            command.args(["--speaks", &levels.newest().to_string()]);
         }
         let mut state = locked(&self.state);
         state.process = Some(command.stdin(Stdio::null()).spawn().map_err(cannot)?);

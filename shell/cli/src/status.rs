@@ -7,6 +7,7 @@ use crate::seconds;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
 use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus, ViewStatus};
+use quorate_types::Level;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -201,6 +202,7 @@ fn table(document: &Value) -> String {
             text.push_str(&format!("node {} {concern}\n", plain(&node["id"])));
         }
     }
+    text.push_str(&other_levels(document));
     text.push_str(&other_code(document));
     for node in document["nodes"].as_array().into_iter().flatten() {
         if let Ok(drift) = serde_json::from_value::<DriftStatus>(node["drift"].clone()) {
@@ -218,6 +220,32 @@ fn table(document: &Value) -> String {
     }
     text.pop();
     text
+}
+
+/// A line when nodes speak different levels, or something else than the group is at.
+fn other_levels(document: &Value) -> String {
+    let level = document["view"]["level"]
+        .as_u64()
+        .unwrap_or(Level::UNNAMED.0.into());
+    let nodes = document["nodes"].as_array().into_iter().flatten();
+    let newest = |node: &Value| {
+        node["speaks"][1]
+            .as_u64()
+            .unwrap_or(Level::UNNAMED.0.into())
+    };
+    let up = nodes.filter(|node| node["up"] == true);
+    let spoken: Vec<(&Value, u64)> = up.map(|node| (&node["id"], newest(node))).collect();
+    if spoken.iter().all(|(_, newest)| *newest == level) {
+        return String::new();
+    }
+    let told: Vec<String> = spoken
+        .iter()
+        .map(|(node, newest)| format!("node {node} {newest}"))
+        .collect();
+    format!(
+        "the group is at level {level}; the newest that each node speaks: {}\n",
+        told.join(", ")
+    )
 }
 
 /// A line when the nodes' objects run different code.
@@ -243,6 +271,9 @@ fn concerns(node: &Value) -> Vec<String> {
     let mut concerns = Vec::new();
     if let Value::String(why) = &node["observes"] {
         concerns.push(format!("does not vote: {why}"));
+    }
+    if let Value::String(why) = &node["refused"] {
+        concerns.push(format!("is refused by others: {why}"));
     }
     if let Some(slot) = node["diverged"].as_u64() {
         concerns.push(format!(

@@ -44,6 +44,7 @@ struct Shown {
     first_slot: u64,
     ordering: String,
     window: u64,
+    level: u16,
     members: Vec<MemberStatus>,
 }
 
@@ -65,6 +66,7 @@ fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
         first_slot: view.first_slot,
         ordering: view.ordering,
         window: view.window,
+        level: view.level,
         members: view.members,
     };
     if !as_json {
@@ -77,8 +79,15 @@ fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
 
 fn table(view: &Shown) -> String {
     let mut text = format!(
-        "view {}, from slot {} on, {}, window {}\n{:<5} {:<12} {:<18} address\n",
-        view.number, view.first_slot, view.ordering, view.window, "node", "incarnation", "roles",
+        "view {}, from slot {} on, {}, window {}, level {}\n{:<5} {:<12} {:<18} address\n",
+        view.number,
+        view.first_slot,
+        view.ordering,
+        view.window,
+        view.level,
+        "node",
+        "incarnation",
+        "roles",
     );
     for member in &view.members {
         let MemberStatus {
@@ -111,13 +120,14 @@ mod tests {
             first_slot: 1025,
             ordering: "multi-paxos".to_owned(),
             window: 1024,
+            level: 20,
             members: vec![
                 member(1, &["replica", "acceptor"]),
                 member(2, &["acceptor"]),
             ],
         };
         let expected = "\
-view 3, from slot 1025 on, multi-paxos, window 1024
+view 3, from slot 1025 on, multi-paxos, window 1024, level 20
 node  incarnation  roles              address
 1     1a0f         replica acceptor   10.0.0.1:7400
 2     2a0f         acceptor           10.0.0.2:7400

@@ -3,13 +3,14 @@
 
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
+use crate::level::{self, LevelPlan};
 use crate::print;
 use crate::seconds;
 use crate::status;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_client::{Answer, CallCause, CallError, Operation};
 use quorate_node::{GroupStatus, ViewStatus};
-use quorate_types::{NodeId, NodeSet, ViewChange, ViewNumber};
+use quorate_types::{Level, NodeId, NodeSet, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -52,11 +53,15 @@ pub(crate) enum Change {
         #[command(flatten)]
         how: HowArgs,
     },
-    /// Change a setting of the view: window=SLOTS, how many slots may run ahead of what the replicas have applied, 1 to 16384.
+    /// Change a setting of the view: window=SLOTS, how many slots may run ahead of what the replicas have applied, 1 to 16384; or
+    /// level=N, what every member must speak.
+    ///
+    /// A level is set only where all members are up and speak it; see docs/upgrades.md. The command ends when no node asks for another
+    /// level any more: with a lower one than before, that is once what was decided at the higher one is in snapshots.
     Set {
         /// For example window=64.
         #[arg(value_name = "NAME=VALUE", value_parser = setting)]
-        setting: u64,
+        setting: Setting,
         #[command(flatten)]
         how: HowArgs,
     },
@@ -91,14 +96,25 @@ pub(crate) struct HowArgs {
     group: GroupArgs,
 }
 
-fn setting(text: &str) -> Result<u64, String> {
-    let known = "the setting of a view is window=SLOTS, for example window=64";
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Setting {
+    Window(u64),
+    Level(Level),
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    let known = "the settings of a view are window=SLOTS, for example window=64, and level=N";
+    if let Some(("level", level)) = text.split_once('=') {
+        let level = level::parse(level).ok_or_else(|| known.to_owned())?;
+        return Ok(Setting::Level(level));
+    }
     let Some(("window", slots)) = text.split_once('=') else {
         return Err(known.to_owned());
     };
     let window = slots.parse().map_err(|_| known.to_owned())?;
     if (1..=ViewChange::WINDOW_MAX).contains(&window) {
-        Ok(window)
+        Ok(Setting::Window(window))
     } else {
         let most = ViewChange::WINDOW_MAX;
         Err(format!("the window takes 1 to {most} slots"))
@@ -145,6 +161,13 @@ struct Plan {
 pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     let how = change.how();
     let access = how.group.read()?;
+    if let Change::Set {
+        setting: Setting::Level(level),
+        ..
+    } = change
+    {
+        return set_level(*level, how, &access, as_json);
+    }
     let plan = Plan::read(change, &access)?;
     if how.dry_run {
         return plan.tell(as_json);
@@ -158,6 +181,26 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
         }))
     } else {
         print::line(format!("view {number} is in force from slot {slot}"))
+    }
+}
+
+fn set_level(
+    level: Level,
+    how: &HowArgs,
+    access: &GroupAccess,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let plan = LevelPlan::read(level, access)?;
+    if how.dry_run {
+        return plan.tell(as_json);
+    }
+    let slot = plan.perform(access, seconds::duration(how.timeout))?;
+    let number = plan.number();
+    match as_json {
+        true => print::line(json!({ "number": number, "first_slot": slot, "level": level.0 })),
+        false => print::line(format!(
+            "view {number} is in force from slot {slot}: level {level}"
+        )),
     }
 }
 
@@ -206,9 +249,16 @@ impl Plan {
                 plan.add(*new, &members)?;
                 plan.remove(*old, &members)?;
             }
-            Change::Set { setting, .. } => {
-                plan.window.1 = *setting;
-                if *setting == view.window {
+            Change::Set {
+                setting: Setting::Level(_),
+                ..
+            } => unreachable!("levels have a plan of their own"),
+            Change::Set {
+                setting: Setting::Window(window),
+                ..
+            } => {
+                plan.window.1 = *window;
+                if *window == view.window {
                     return Err(CliError::usage(format!(
                         "view {} has this window: there is nothing to change",
                         view.number
@@ -441,6 +491,11 @@ fn refused(error: CallError, number: u64) -> CliError {
         )
         .advise("start the nodes first, or name others"),
         CallError::Invalid(CallCause::NotInvited) => not_invited(),
+        CallError::Invalid(CallCause::LevelNotSpoken) => CliError::conflict(format!(
+            "view {number} is not changed so: a member is not linked to the node that was asked, or does not speak the level, or the \
+             node that joins does not. Nothing has changed"
+        ))
+        .advise("look at `quorate status`: every member must be up, with a version that speaks the level"),
         CallError::Invalid(CallCause::NoSuchView) => CliError::conflict(format!(
             "view {number} is not changed so: a node that is named is no member, or is one already. Nothing has changed"
         ))

@@ -104,6 +104,11 @@ pub enum CallCause {
          nothing has changed"
     )]
     ImpossibleGroup,
+    /// Not every member speaks the level, as far as the node that was asked knows; or who joins does not.
+    #[error(
+        "a member does not speak this level, or is not linked to the node that was asked; or the node that joins does not speak the level of the group; nothing has changed"
+    )]
+    LevelNotSpoken,
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
@@ -124,7 +129,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 30] = [
+    pub const ALL: [CallCause; 31] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
@@ -152,6 +157,7 @@ impl CallCause {
         CallCause::GroupExists,
         CallCause::UnknownGroup,
         CallCause::ImpossibleGroup,
+        CallCause::LevelNotSpoken,
         CallCause::StorageFull,
         CallCause::OtherCluster {
             pinned: ClusterId(0),
@@ -191,6 +197,7 @@ impl CallCause {
             CallCause::GroupExists => "group_exists",
             CallCause::UnknownGroup => "unknown_group",
             CallCause::ImpossibleGroup => "impossible_group",
+            CallCause::LevelNotSpoken => "level_not_spoken",
             CallCause::StorageFull => "storage_full",
             CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
@@ -215,7 +222,8 @@ impl CallCause {
             | CallCause::NotInvited
             | CallCause::GroupExists
             | CallCause::UnknownGroup
-            | CallCause::ImpossibleGroup => true,
+            | CallCause::ImpossibleGroup
+            | CallCause::LevelNotSpoken => true,
             CallCause::DeadlinePassed
             | CallCause::ConnectionLost
             | CallCause::NotOrdered
@@ -266,6 +274,7 @@ impl From<Failure> for CallCause {
                 Refusal::GroupExists => CallCause::GroupExists,
                 Refusal::UnknownGroup => CallCause::UnknownGroup,
                 Refusal::ImpossibleGroup => CallCause::ImpossibleGroup,
+                Refusal::LevelNotSpoken => CallCause::LevelNotSpoken,
                 Refusal::StorageFull => CallCause::StorageFull,
             },
         }

@@ -83,7 +83,7 @@ impl Node {
     pub(crate) fn admin_asked(&mut self, from: ConnectionId, body: &Bytes, now: Time) -> bool {
         match take_admin_request(body) {
             Ok(request) => {
-                self.admin_request(from, request);
+                self.admin_request(from, request, now);
                 true
             }
             Err(error) => {
@@ -102,7 +102,7 @@ impl Node {
             .refuse(from, RejectReason::Malformed, &text, now);
     }
 
-    fn admin_request(&mut self, from: ConnectionId, request: AdminRequest) {
+    fn admin_request(&mut self, from: ConnectionId, request: AdminRequest, now: Time) {
         let is_asked = match request {
             AdminRequest::Offer { from: slot } => match self.replica.snapshot_for_backup(slot) {
                 Some(found) => self.snapshots.offer(from, found),
@@ -117,6 +117,12 @@ impl Node {
                 self.snapshots.backup_piece(from, slot, place)
             }
             AdminRequest::Configuration { secret } => {
+                let level = self.replica.level_asked().0;
+                let speaks = self.transport.client_level(from);
+                if speaks.is_some_and(|speaks| speaks < level) {
+                    let text = format!("the group is at level {level}: who joins must speak it");
+                    return (self.transport).refuse(from, RejectReason::Version, &text, now);
+                }
                 let reply = self.configuration_for(secret);
                 return self.answer_admin(from, &reply);
             }

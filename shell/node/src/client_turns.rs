@@ -315,6 +315,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::ChangeGroups { .. }
             | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
+            | FromClient::SetLevel { .. }
             | FromClient::ChangeView { .. },
         )
         | Err(_) => 0,
@@ -336,6 +337,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::ChangeGroups { .. }
         | FromClient::MoveLeader { .. }
         | FromClient::Join { .. }
+        | FromClient::SetLevel { .. }
         | FromClient::ChangeView { .. } => 4,
     }
 }
@@ -371,7 +373,8 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
         | Refusal::NotInvited
         | Refusal::GroupExists
         | Refusal::UnknownGroup
-        | Refusal::ImpossibleGroup => false,
+        | Refusal::ImpossibleGroup
+        | Refusal::LevelNotSpoken => false,
     }
 }
 

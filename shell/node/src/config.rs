@@ -8,8 +8,8 @@ use crate::arguments::constructor_arguments;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Persistence,
-    Quorums, Slot, View, ViewNumber,
+    ClusterId, GroupId, Incarnation, Level, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
+    Persistence, Quorums, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +49,9 @@ pub struct NodeConfig {
     /// Nothing is done outside, whatever objects ask for; never in the file.
     #[serde(skip)]
     pub keeps_inside: bool,
+    /// The levels that the node speaks, those of its build unless told otherwise; never in the file.
+    #[serde(skip, default = "speaks")]
+    pub speaks: Levels,
     /// The Python interpreter of the object host; absent: QUORATE_PYTHON, then `python3` beside this program or on PATH.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
@@ -245,6 +248,10 @@ fn host_memory() -> u64 {
     quorate_host::limits::HOST_MEMORY_BYTES
 }
 
+fn speaks() -> Levels {
+    quorate_wire::SPEAKS
+}
+
 fn budget() -> u64 {
     quorate_host::limits::BUDGET_STEPS
 }
@@ -373,6 +380,7 @@ impl NodeConfig {
             quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
             window: self.window,
             rejoined: BTreeMap::new(),
+            level: Level::UNNAMED,
             persistence: match self.persist {
                 PersistConfig::Disk => Persistence::Disk,
                 PersistConfig::Memory => Persistence::Memory,

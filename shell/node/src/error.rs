@@ -5,7 +5,7 @@ use quorate_host::HostError;
 use quorate_ordering::ConflictingDecisions;
 use quorate_storage::{MemoryLoss, StorageError};
 use quorate_transport::TransportError;
-use quorate_types::{NodeId, Sighting, Slot};
+use quorate_types::{Level, Levels, NodeId, Sighting, Slot};
 use std::io;
 use std::path::PathBuf;
 
@@ -76,6 +76,31 @@ pub enum NodeError {
         /// The view.
         view: u64,
     },
+    /// The group is at a level that this program does not speak: start another version.
+    #[error(
+        "{dir}: view {view} of the group asks for level {level} and this program speaks {speaks}: start a version that speaks level {level}, \
+        or set the group to another level first (quorate view set level=N)"
+    )]
+    LevelNotSpoken {
+        /// The directory.
+        dir: PathBuf,
+        /// The view.
+        view: u64,
+        /// What it asks for.
+        level: Level,
+        /// What this program speaks, as it was started.
+        speaks: Levels,
+    },
+    /// Most of those that vote give this node no link, because of what it speaks: start another version.
+    #[error("{dir}: most of the acceptors refuse this node, which speaks {speaks}: {text}")]
+    LevelRefused {
+        /// The directory.
+        dir: PathBuf,
+        /// What this program speaks, as it was started.
+        speaks: Levels,
+        /// What the others say.
+        text: String,
+    },
     /// Agreement is broken. The directory notes it, and the node does not start again: keep all data directories.
     #[error(
         "{dir}: two values are decided for one slot: {conflict}; this node has stopped and does not start again: {CONFLICT_TO_DO}"
@@ -141,7 +166,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// The exit code of the process: 2 for wrong usage; 7 for a directory that exists, a node that was removed, conflicting decisions and other code; 1 for
+    /// The exit code of the process: 2 for wrong usage; 7 for a directory that exists, a node that was removed, a level that is not spoken, conflicting decisions and other code; 1 for
     /// everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -157,6 +182,8 @@ impl NodeError {
             | NodeError::Conflict { .. }
             | NodeError::Conflicted { .. }
             | NodeError::Removed { .. }
+            | NodeError::LevelNotSpoken { .. }
+            | NodeError::LevelRefused { .. }
             | NodeError::OtherCode { .. }
             | NodeError::Unrecoverable(Unrecoverable::Disagree { .. })
             | NodeError::NotRebuilt(NotRebuilt::Sound { .. })

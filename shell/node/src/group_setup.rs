@@ -2,7 +2,7 @@
 //! is each machine's own: a client that creates a group has no say in it.
 
 use crate::config::{
-    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SnapshotConfig,
+    Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig, SnapshotConfig,
 };
 use crate::{NodeConfig, NodeError};
 use quorate_types::{GroupChange, GroupEntry};
@@ -19,8 +19,14 @@ pub struct GroupSetup {
     pub window: u64,
     /// Seconds after which a call that does not return has its host killed.
     pub call_timeout: f64,
+    /// What builds of level 19 read here and cannot do without; others have it from their machine.
+    #[serde(default)]
+    pub host_memory: u64,
     /// Packages beside the objects' own whose instances may be kept.
     pub allow: Vec<String>,
+    /// As `host_memory` is.
+    #[serde(default)]
+    pub sandbox: SandboxConfig,
     /// Which reads are checked.
     pub check_reads: ReadChecksConfig,
     /// When snapshots are taken.
@@ -112,6 +118,7 @@ impl NodeConfig {
             tls: first.tls.clone(),
             insecure: first.insecure,
             keeps_inside: first.keeps_inside,
+            speaks: first.speaks,
             host_memory: first.host_memory,
             sandbox: first.sandbox,
             limits: first.limits,
@@ -123,6 +130,16 @@ impl NodeConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the program of level 19 wrote it, and as it reads it: it wants `host_memory` and `sandbox`, and knows no further field.
+    const SETUP_19: &str = r#"{"persist":"disk","window":1024,"call_timeout":10.0,"host_memory":4294967296,"allow":[],"sandbox":"on","check_reads":"sample","snapshot":{"enabled":true,"commands":100000,"bytes":16777216},"objects":[{"name":"Account","class":"bank:Account","budget":50000000,"path":["/srv/bank"]}]}"#;
+
+    #[test]
+    fn a_group_is_set_up_in_the_words_of_level_19() {
+        let setup = GroupSetup::of_bytes(SETUP_19.as_bytes()).expect("it was written by a node");
+        let written = setup.to_bytes().expect("it is small");
+        assert_eq!(String::from_utf8(written).expect("it is JSON"), SETUP_19);
+    }
     use crate::config::SandboxConfig;
     use crate::config::tests::good;
 

@@ -27,13 +27,16 @@ impl Node {
                     self.client_frame((from, place), frame, now);
                 }
                 Arrival::Gone { connection, by } => self.clients.gone(connection, by),
-                Arrival::Up { peer, link } => {
+                Arrival::Up { peer, link, speaks } => {
                     self.membership.accepted(peer);
+                    let levels = speaks;
+                    self.feed(now, Input::Speaks { peer, levels });
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
                 }
                 Arrival::Elsewhere { group, passed } => self.pass_on(group, *passed),
                 Arrival::Dismissed { peer, view } => self.membership.dismissed(peer, view),
+                Arrival::Unspoken { peer, text } => self.membership.unspoken(peer, text),
                 Arrival::Sighted { peer, sighting } => {
                     self.sighted.get_or_insert((peer, sighting));
                 }

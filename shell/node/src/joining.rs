@@ -7,7 +7,7 @@ use crate::config::MemberConfig;
 use crate::membership::KnownMembers;
 use crate::node::Node;
 use crate::{NodeConfig, NodeError};
-use quorate_types::Secret;
+use quorate_types::{Level, Secret};
 use quorate_wire::AdminReply;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -19,12 +19,19 @@ pub struct GroupConfiguration {
     config: String,
     /// The view in force.
     pub view: u64,
+    /// What its members speak. A node that knows no levels does not say.
+    #[serde(default = "unnamed_level")]
+    pub level: u16,
     /// ω in that view.
     pub window: u64,
     /// Who votes in it.
     pub acceptors: Vec<u16>,
     /// The members in it.
     pub members: Vec<MemberConfig>,
+}
+
+fn unnamed_level() -> u16 {
+    Level::UNNAMED.0
 }
 
 /// The configuration that nodes of this group share.
@@ -67,10 +74,12 @@ impl Node {
             view: number,
             acceptors,
             members,
+            level,
         } = KnownMembers::of_view(view);
         let told = GroupConfiguration {
             config: self.template.0.clone(),
             view: number,
+            level,
             window: view.window,
             acceptors,
             members,

@@ -6,8 +6,8 @@ use crate::config::{Hex, MemberConfig};
 use crate::node::Node;
 use crate::{GroupConfiguration, NodeConfig, NodeError};
 use quorate_storage::Identity;
-use quorate_transport::PeerAddress;
-use quorate_types::{GroupId, Incarnation, Member, NodeId, NodeSet, Time, View, ViewNumber};
+use quorate_transport::{GroupLevel, PeerAddress};
+use quorate_types::{GroupId, Incarnation, Level, Member, NodeId, NodeSet, Time, View, ViewNumber};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -24,6 +24,18 @@ pub(crate) struct KnownMembers {
     pub(crate) acceptors: Vec<u16>,
     /// All members.
     pub(crate) members: Vec<MemberConfig>,
+    /// What each of them must speak. A build that knows no levels refuses a directory that names one.
+    #[serde(default = "unnamed_level", skip_serializing_if = "is_unnamed_level")]
+    pub(crate) level: u16,
+}
+
+fn unnamed_level() -> u16 {
+    Level::UNNAMED.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_unnamed_level(level: &u16) -> bool {
+    *level == Level::UNNAMED.0
 }
 
 impl KnownMembers {
@@ -102,6 +114,8 @@ impl KnownMembers {
             view: config.known_view.max(1),
             acceptors: founders.collect(),
             members: members.clone(),
+            // A configuration does not say it: the others do, and what is noted of them.
+            level: Level::UNNAMED.0,
         }
     }
 
@@ -116,6 +130,7 @@ impl KnownMembers {
             view: view.number.0,
             acceptors: view.acceptors.iter().map(|node| node.0).collect(),
             members: members.collect(),
+            level: view.level.0,
         }
     }
 
@@ -172,6 +187,8 @@ pub(crate) struct Membership {
     left: Option<(KnownMembers, NodeSet)>,
     /// For whom of those that it knows this node is no member, though it knows no view without it.
     refused: NodeSet,
+    /// Who says that this node does not speak what it must, and what was said last.
+    unspoken: (NodeSet, String),
 }
 
 impl Membership {
@@ -182,6 +199,7 @@ impl Membership {
             is_named: is_noted || config.known.is_empty(),
             left: None,
             refused: NodeSet::empty(),
+            unspoken: (NodeSet::empty(), String::new()),
         }
     }
 
@@ -195,9 +213,29 @@ impl Membership {
         };
     }
 
+    /// A peer says that this node does not speak what it must.
+    pub(crate) fn unspoken(&mut self, peer: NodeId, text: String) {
+        self.unspoken.0.insert(peer);
+        self.unspoken.1 = text;
+    }
+
+    /// Why peers give this node no link: it does not speak what it must.
+    pub(crate) fn level_refused(&self) -> Option<&str> {
+        (!self.unspoken.0.is_empty()).then_some(self.unspoken.1.as_str())
+    }
+
+    /// The same, where most of those that vote, as far as this node knows, say so.
+    pub(crate) fn level_refused_by_most(&self) -> Option<&str> {
+        let acceptors = self.known.acceptors.iter();
+        let refuse = acceptors.filter(|node| self.unspoken.0.contains(NodeId(**node)));
+        let are_most = refuse.count() > self.known.acceptors.len() / 2;
+        self.level_refused().filter(|_| are_most)
+    }
+
     /// A link to a peer stands.
     pub(crate) fn accepted(&mut self, peer: NodeId) {
         self.refused.remove(peer);
+        self.unspoken.0.remove(peer);
     }
 
     /// The members without this node, where most of those that vote, as far as it knows, say that it is none.
@@ -226,6 +264,8 @@ impl Node {
     /// If another view is in force: the transport reaches its members, the directory notes them. A node that it does not name any
     /// more goes on until most of those who vote in it have turned to it too, so that they learn from it what is decided.
     pub(crate) fn follow_members(&mut self, now: Time) {
+        let (level, view) = self.replica.level_asked();
+        self.transport.set_level(GroupLevel { level, view }, now);
         let view = self.replica.view();
         if view.number.0 <= self.membership.known.view || self.membership.left.is_some() {
             return;
@@ -257,6 +297,18 @@ impl Node {
     fn reach_members(&mut self, view: ViewNumber, now: Time) {
         let members = self.membership.known.addresses();
         self.transport.set_members(view, members, now);
+    }
+
+    /// Ends a node that most of those that vote give no link because of what it speaks.
+    pub(crate) fn check_refused(&self) -> Result<(), NodeError> {
+        match self.membership.level_refused_by_most() {
+            None => Ok(()),
+            Some(text) => Err(NodeError::LevelRefused {
+                dir: self.dir.clone(),
+                speaks: self.speaks,
+                text: text.to_owned(),
+            }),
+        }
     }
 
     /// Whether it is no member, and nobody needs it any more. Its directory says so from then on.
@@ -321,6 +373,7 @@ impl NodeConfig {
             view: told.view,
             acceptors: told.acceptors.clone(),
             members: told.members.clone(),
+            level: told.level,
         };
         if !known.names(own) {
             return Err(NodeError::Removed {
@@ -379,6 +432,7 @@ mod tests {
             view: 4,
             acceptors: vec![own.0.0],
             members: vec![member(own.0.0, own.1.0), member(9, 5)],
+            level: 20,
         };
         later.write(dir.path(), config.group_id()).unwrap();
         assert_eq!(KnownMembers::read(&config, own).unwrap(), later);

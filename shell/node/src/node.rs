@@ -30,7 +30,7 @@ use quorate_ordering::{ConflictingDecisions, Role};
 use quorate_replica::{Input, Output, Replica};
 use quorate_storage::{DirectoryDisk, IdentityFile, StorageError};
 use quorate_transport::{Arrival, Transport};
-use quorate_types::{NodeId, Sighting, Time};
+use quorate_types::{Level, Levels, NodeId, Sighting, Time, ViewNumber};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -85,6 +85,10 @@ pub(crate) struct Node {
     pub(crate) sighted: Option<(NodeId, Sighting)>,
     /// Two values are decided for one slot.
     pub(crate) conflict: Option<Box<ConflictingDecisions>>,
+    /// A view is in force whose level this node does not speak.
+    pub(crate) unspoken: Option<(Level, ViewNumber)>,
+    /// What this node speaks.
+    pub(crate) speaks: Levels,
     /// The directory does not take down in which view the node votes: it must not.
     pub(crate) unsure: Option<StorageError>,
     /// When the node began to shut down.
@@ -118,6 +122,7 @@ impl Node {
                 self.wait(&mut events, timeout, now)
             })?;
             self.turn(now)?;
+            self.check_refused()?;
             if self.has_left(now) || self.is_dismissed() {
                 return self.end();
             }
@@ -175,6 +180,14 @@ impl Node {
             self.perform(now);
             if let Some(error) = self.unsure.take() {
                 return Err(NodeError::Storage(error));
+            }
+            if let Some((level, view)) = self.unspoken {
+                return Err(NodeError::LevelNotSpoken {
+                    dir: self.dir.clone(),
+                    view: view.0,
+                    level,
+                    speaks: self.speaks,
+                });
             }
             if let Some(conflict) = self.conflict.take() {
                 // Nothing of this turn has left.

@@ -6,11 +6,11 @@ use crate::node::Node;
 use crate::quarantine_file::hex;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
-use quorate_replica::{ClockOffset, OutcomeDifference, Output, Quarantine};
+use quorate_replica::{ClockOffset, OutcomeDifference, Output, PeerMessage, Quarantine};
 use quorate_storage::Rejoined;
 use quorate_transport::FrameLane;
-use quorate_types::{Time, ViewNumber};
-use quorate_wire::{put_answer_shared, put_peer_shared};
+use quorate_types::{NodeSet, Time, ViewNumber};
+use quorate_wire::{peer_level, put_answer_shared, put_peer_shared};
 
 impl Node {
     /// Performs all outputs that wait.
@@ -23,7 +23,7 @@ impl Node {
         for output in outputs.drain(..) {
             self.timings.put_out(clock, &output);
             self.perform_one(output, now);
-            if self.conflict.is_some() || self.unsure.is_some() {
+            if self.conflict.is_some() || self.unsure.is_some() || self.unspoken.is_some() {
                 break;
             }
         }
@@ -34,6 +34,7 @@ impl Node {
     fn perform_one(&mut self, output: Output<AnyMessage>, now: Time) {
         match output {
             Output::Send { to, lane, message } => {
+                let to = self.readers(to, &message, now);
                 self.transport.send(to, lane_of(lane), now, |body| {
                     put_peer_shared(body, &message)
                 });
@@ -44,6 +45,7 @@ impl Node {
                     .answer(to, |body| put_answer_shared(body, &message));
             }
             Output::Persist { mark, record } => self.journal().append(mark, &record),
+            Output::LevelNotSpoken { level, view } => self.unspoken = Some((level, view)),
             Output::Conflict(conflict) => self.conflict = Some(Box::new(conflict)),
             Output::BeginView { number, back } => self.begin_view(number, back),
             Output::Repaired => {
@@ -93,6 +95,20 @@ impl Node {
                 self.quarantine_file.forget();
             }
         }
+    }
+
+    /// Those of `to` that can read a message. The others lose their links: what they cannot read may come again in any other message.
+    fn readers(&mut self, to: NodeSet, message: &PeerMessage<AnyMessage>, now: Time) -> NodeSet {
+        if !self.transport.has_lower_peers() {
+            return to;
+        }
+        let level = peer_level(message);
+        let cannot = self.transport.below(to, level);
+        if cannot.is_empty() {
+            return to;
+        }
+        self.transport.cannot_read(cannot, level, now);
+        to.iter().filter(|node| !cannot.contains(*node)).collect()
     }
 
     fn journal(&mut self) -> &mut crate::journal::Journal {

@@ -36,10 +36,10 @@ use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
-use quorate_transport::{Own, Places, Settings, Tls, Transport};
+use quorate_transport::{GroupLevel, Own, Places, Settings, Tls, Transport};
 use quorate_types::{
-    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Slot,
-    Starts, Time, View, ViewNumber,
+    ClusterId, Digest, GroupId, Incarnation, Level, NodeId, ObjectId, PeerPast, Reach, Recall,
+    Slot, Starts, Time, View, ViewNumber,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -99,6 +99,7 @@ fn assemble(
 ) -> Result<Node, NodeError> {
     let mut identity = identify(config, directory)?;
     let known = KnownMembers::read(config, (identity.node, identity.incarnation))?;
+    check_level(config, (known.view, Level(known.level)))?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     let is_first = config.group_id() == GroupId::FIRST;
     let signals = is_first.then(Signals::take).transpose();
@@ -146,6 +147,7 @@ fn assemble(
         (journal.as_ref(), directory),
     )?;
     let first = part_views(&identity, past, directory, &mut remembered);
+    check_level(config, (first.0.number.0, first.0.level))?;
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
     let disks = (store, directory.disk().clone());
@@ -193,12 +195,27 @@ fn assemble(
         is_fed: true,
         sighted: None,
         conflict: None,
+        unspoken: None,
+        speaks: config.speaks,
         unsure: None,
         draining: None,
         turns: 0,
         timings: Timings::new(histograms),
         told: None,
     })
+}
+
+/// Refuses a group that is at a level which this program does not speak.
+fn check_level(config: &NodeConfig, (view, level): (u64, Level)) -> Result<(), NodeError> {
+    match config.speaks.has(level) {
+        true => Ok(()),
+        false => Err(NodeError::LevelNotSpoken {
+            dir: config.dir.clone(),
+            view,
+            level,
+            speaks: config.speaks,
+        }),
+    }
 }
 
 /// Starts the objects. What they print for slots of an earlier start was printed then.
@@ -336,6 +353,11 @@ fn settings(
         listen: (identity.group == GroupId::FIRST).then_some(config.listen),
         members: known.addresses(),
         view: ViewNumber(known.view),
+        speaks: config.speaks,
+        level: GroupLevel {
+            level: Level(known.level),
+            view: ViewNumber(known.view),
+        },
         objects: objects.collect(),
         tls,
         places,
@@ -551,6 +573,7 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     ReplicaConfig {
         snapshots,
         incarnation: identity.votes_as,
+        speaks: config.speaks,
         decides_groups: is_first,
         clock_every: match is_first {
             true => CLOCK_EVERY,

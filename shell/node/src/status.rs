@@ -12,7 +12,9 @@ use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
 use quorate_ordering::Role;
-use quorate_types::{GroupId, Incarnation, Member, NodeId, ObjectSpec, Persistence, Time, View};
+use quorate_types::{
+    GroupId, Incarnation, Level, Member, NodeId, ObjectSpec, Persistence, Time, View,
+};
 use serde::{Deserialize, Serialize};
 
 /// The facts about a node that never change while it runs.
@@ -125,6 +127,15 @@ pub struct NodeStatus {
     pub elections: u64,
     /// Counted since the start, or at this moment.
     pub counts: Counts,
+    /// The oldest and the newest level that it speaks; empty for a build that knows no levels: it speaks 19.
+    #[serde(default)]
+    pub speaks: Vec<u16>,
+    /// The level that it asks others to speak: that of its view, or of what is left from before.
+    #[serde(default = "unnamed_level")]
+    pub asks: u16,
+    /// Why others give it no link: it does not speak what they ask for.
+    #[serde(default)]
+    pub refused: Option<String>,
     /// Links to the other members.
     pub peers: Vec<PeerLink>,
     /// The groups beside the first one, oldest first, as the first one has decided.
@@ -156,6 +167,9 @@ pub struct ViewStatus {
     pub acceptors: Vec<u16>,
     /// ω.
     pub window: u64,
+    /// What every member speaks.
+    #[serde(default = "unnamed_level")]
+    pub level: u16,
     /// `disk` or `memory`.
     pub persist: String,
     /// Who belongs to it, by number.
@@ -236,6 +250,10 @@ pub struct PeerLink {
     pub in_flight_bytes: u64,
 }
 
+fn unnamed_level() -> u16 {
+    Level::UNNAMED.0
+}
+
 impl Node {
     /// The status document as JSON text.
     pub(crate) fn status_json(&mut self, now: Time) -> Bytes {
@@ -312,6 +330,9 @@ impl Node {
             wall_ns: wall_time().0,
             elections: ordering.elections,
             counts: self.counts(&status),
+            speaks: vec![self.speaks.oldest().0, self.speaks.newest().0],
+            asks: self.replica.level_asked().0.0,
+            refused: self.membership.level_refused().map(str::to_owned),
             peers: peers.collect(),
             groups: self.group_statuses(),
         }
@@ -395,6 +416,7 @@ fn view_status(view: &View) -> ViewStatus {
         replicas: view.replicas.iter().map(|node| node.0).collect(),
         acceptors: view.acceptors.iter().map(|node| node.0).collect(),
         window: view.window,
+        level: view.level.0,
         persist: match view.persistence {
             Persistence::Disk => "disk".to_owned(),
             Persistence::Memory => "memory".to_owned(),

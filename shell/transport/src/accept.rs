@@ -7,15 +7,13 @@ use crate::limits::{
 };
 use crate::proving::Proving;
 use crate::stream::SocketStream;
-use crate::transport::{Arrival, Transport};
-use mio::Token;
-use mio::net::TcpStream;
-use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Reach, Time};
-use quorate_wire::{
-    Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome, take_nonce,
-};
+use crate::transport::{Arrival, Transport, TransportError};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Registry, Token};
+use quorate_types::{ConnectionId, Incarnation, Level, Levels, LinkEpoch, NodeId, Reach, Time};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, RejectReason, Welcome, take_nonce};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl Transport {
     /// Accepts who waits, up to a bound per turn.
@@ -98,10 +96,12 @@ impl Transport {
                 return self.turn_away(slot, RejectReason::Malformed, &error.to_string(), now);
             }
         };
-        if hello.common_version().is_none() {
-            let text = format!("this node speaks versions {VERSION_MIN} to {VERSION}");
-            return self.turn_away(slot, RejectReason::Version, &text, now);
-        }
+        let (level, speaks) = match self.agree(hello.speaks()) {
+            Ok(agreed) => agreed,
+            Err(text) => return self.level_unspoken(slot, &hello, text, now),
+        };
+        let connection = self.slots[slot].as_mut().expect("it has just spoken");
+        connection.level = level;
         if hello.cluster.is_some_and(|cluster| cluster != own.cluster) {
             let text = format!("this is {}, not the cluster you mean", own.cluster);
             return self.turn_away(slot, RejectReason::Cluster, &text, now);
@@ -119,13 +119,24 @@ impl Transport {
                     let group = groups.first().copied().unwrap_or_default();
                     return self.asked_elsewhere(slot, group, (frame, false), now);
                 }
+                if let Err(text) = self.check_level(speaks) {
+                    return self.refuse_level(slot, node, text, now);
+                }
                 match take_nonce(&hello.extra) {
-                    Ok(nonce) => self.challenge(slot, node, nonce, now),
+                    Ok(nonce) => self.challenge(slot, (node, speaks), nonce, now),
                     Err(error) => {
                         self.turn_away(slot, RejectReason::Malformed, &error.to_string(), now);
                     }
                 }
             }
+        }
+    }
+
+    /// What somebody speaks who has just said hello is not what it must.
+    fn level_unspoken(&mut self, slot: usize, hello: &Hello, text: String, now: Time) {
+        match hello.role {
+            HelloRole::Node { node, .. } => self.refuse_level(slot, node, text, now),
+            HelloRole::Client { .. } => self.turn_away(slot, RejectReason::Version, &text, now),
         }
     }
 
@@ -144,19 +155,26 @@ impl Transport {
     }
 
     /// The stranger has proved to be `node`.
-    pub(crate) fn let_peer_in(&mut self, slot: usize, node: NodeId, reach: Reach, now: Time) {
+    pub(crate) fn let_peer_in(
+        &mut self,
+        slot: usize,
+        (node, speaks): (NodeId, Levels),
+        reach: Reach,
+        now: Time,
+    ) {
         if !self.reached(slot, node, reach, now) {
             return;
         }
         self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)), None);
         self.uncount(slot);
         self.greet_with_reach(slot);
-        self.link_up(slot, node, reach.boot, now);
+        self.link_up(slot, (node, speaks), reach.boot, now);
     }
 
     /// Greets an accepted connection and lets it speak.
     fn settle(&mut self, slot: usize, phase: Phase, deadline: Option<Time>) {
-        let welcome = self.welcome();
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        let welcome = self.welcome(connection.level);
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.greet(Kind::Welcome, |body| welcome.put(body));
         connection.settle(phase);
@@ -166,7 +184,13 @@ impl Transport {
     }
 
     /// The link in `slot` stands; one that stood before is over.
-    pub(crate) fn link_up(&mut self, slot: usize, node: NodeId, boot: u64, now: Time) {
+    pub(crate) fn link_up(
+        &mut self,
+        slot: usize,
+        (node, speaks): (NodeId, Levels),
+        boot: u64,
+        now: Time,
+    ) {
         self.epochs += 1;
         let link = LinkEpoch(self.epochs);
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
@@ -184,15 +208,22 @@ impl Transport {
         }
         let peer = self.peers.get_mut(&node).expect("checked to be a member");
         peer.linked(slot, link);
-        tracing::info!(peer = %node, %link, boot, "link up");
-        self.arrivals.push(Arrival::Up { peer: node, link });
+        peer.speaks = Some(speaks);
+        self.note_lower_peers();
+        tracing::info!(peer = %node, %link, boot, %speaks, "link up");
+        self.arrivals.push(Arrival::Up {
+            peer: node,
+            link,
+            speaks,
+        });
     }
 
-    pub(crate) fn welcome(&self) -> Welcome {
+    /// What who is let in with a connection of this level is told.
+    pub(crate) fn welcome(&self, level: Level) -> Welcome {
         let own = self.settings.own;
         let members = self.settings.members.iter();
         Welcome {
-            version: VERSION,
+            version: level.0,
             cluster: own.cluster,
             node: own.node,
             // Who knows it can speak as this node where TLS does not tell who speaks.
@@ -205,4 +236,20 @@ impl Transport {
             leader: self.leader,
         }
     }
+}
+
+/// Begins to listen.
+pub(crate) fn bind(
+    address: SocketAddr,
+    registry: &Registry,
+    token: Token,
+) -> Result<TcpListener, TransportError> {
+    let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => TransportError::InUse(address),
+        _ => TransportError::Listen(address, error),
+    })?;
+    registry
+        .register(&mut listener, token, Interest::READABLE)
+        .map_err(|error| TransportError::Listen(address, error))?;
+    Ok(listener)
 }

@@ -8,7 +8,7 @@ use crate::limits::{CLIENT_READ_PER_TURN, HALF_FRAME_MAX, IDLE_MAX, READ_PER_TUR
 use crate::proving::Proving;
 use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
-use quorate_types::{ClosedBy, ConnectionId, GroupId, LinkEpoch, NodeId, Time};
+use quorate_types::{ClosedBy, ConnectionId, GroupId, Level, LinkEpoch, NodeId, Time};
 use quorate_wire::{
     Frame, FrameError, FramePieces, FrameReader, Kind, OpenFrame, SharedBody, begin_frame,
     end_frame, end_frame_shared, limits, put_frame,
@@ -92,6 +92,8 @@ pub(crate) struct Connection {
     /// The other side has closed its half, so that a short read does not prove that all was read.
     pub(crate) is_ending: bool,
     pub(crate) group: GroupId,
+    /// The level whose layouts are spoken on it, once both ends have said what they speak.
+    pub(crate) level: Level,
     /// How far both nodes have shown who they are.
     pub(crate) proving: Proving,
     /// Whether what the peer says of its reach was judged well.
@@ -131,6 +133,7 @@ impl Connection {
             is_to_read: false,
             is_ending: false,
             group,
+            level: Level::UNNAMED,
             proving: Proving::NotBegun,
             is_judged: false,
             is_listed: false,

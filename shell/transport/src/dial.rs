@@ -10,7 +10,7 @@ use crate::transport::{Arrival, Transport};
 use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_types::{Incarnation, LinkEpoch, NodeId, Time};
-use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, RejectReason, Welcome};
 use std::net::SocketAddr;
 
 impl Transport {
@@ -93,8 +93,8 @@ impl Transport {
         let own = self.settings.own;
         let nonce = self.draw_nonce();
         let hello = Hello {
-            version_min: VERSION_MIN,
-            version_max: VERSION,
+            version_min: self.settings.speaks.oldest().0,
+            version_max: self.settings.speaks.newest().0,
             cluster: Some(own.cluster),
             role: HelloRole::Node {
                 node: own.node,
@@ -120,7 +120,10 @@ impl Transport {
             return self.challenged(slot, node, frame, now);
         }
         let connection = self.slots[slot].as_ref().expect("it has just spoken");
-        let is_known = connection.proving == Proving::Done;
+        let (is_known, speaks) = match connection.proving {
+            Proving::Done(speaks) => (true, Some(speaks)),
+            Proving::NotBegun | Proving::Dialled(_) | Proving::Asked(_) => (false, None),
+        };
         if frame.kind == Kind::Sighting && is_known {
             return self.sighted(node, frame);
         }
@@ -129,23 +132,33 @@ impl Transport {
         if !is_known && !is_refusal {
             return self.leave(slot, node, "it does not prove to be a node", now);
         }
-        if let Err(text) = self.check_welcome(node, frame) {
+        if let Err(text) = self.check_welcome(slot, node, frame) {
             return self.leave(slot, node, &text, now);
+        }
+        let speaks = speaks.expect("who answers has said what it speaks");
+        if let Err(text) = self.check_level(speaks) {
+            // It knows now who says so.
+            return self.refuse_level(slot, node, text, now);
         }
         let welcome = Welcome::take(&frame.body).expect("just checked");
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.settle(Phase::Peer(node, LinkEpoch(self.epochs + 1)));
         self.set_deadline(slot, None);
-        self.link_up(slot, node, welcome.boot, now);
+        self.link_up(slot, (node, speaks), welcome.boot, now);
     }
 
-    /// A peer refuses this node: perhaps because it is no member for it.
+    /// A peer refuses this node: perhaps because it is no member for it, or does not speak what it must.
     pub(crate) fn note_dismissal(&mut self, peer: NodeId, frame: &Frame) {
         let refused = (frame.kind == Kind::Reject).then(|| Reject::take(&frame.body));
-        if let Some(Ok(reject)) = refused
-            && let Some(view) = reject.without_you()
-        {
+        let Some(Ok(reject)) = refused else {
+            return;
+        };
+        if let Some(view) = reject.without_you() {
             self.arrivals.push(Arrival::Dismissed { peer, view });
+        }
+        if reject.reason == RejectReason::Version {
+            let text = reject.text;
+            self.arrivals.push(Arrival::Unspoken { peer, text });
         }
     }
 
@@ -159,7 +172,7 @@ impl Transport {
         self.close(slot, now);
     }
 
-    fn check_welcome(&self, node: NodeId, frame: &Frame) -> Result<(), String> {
+    fn check_welcome(&self, slot: usize, node: NodeId, frame: &Frame) -> Result<(), String> {
         match frame.kind {
             Kind::Welcome => {}
             Kind::Reject => {
@@ -186,6 +199,11 @@ impl Transport {
                 "{} of {} answers there",
                 welcome.group, welcome.cluster
             ));
+        }
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        if welcome.version != connection.level.0 {
+            let (said, level) = (welcome.version, connection.level);
+            return Err(format!("it speaks version {said} where {level} is common"));
         }
         if welcome.node != node {
             return Err(format!("{} answers there", welcome.node));

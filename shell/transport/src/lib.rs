@@ -11,6 +11,7 @@ mod certified;
 mod connection;
 mod dial;
 mod lanes;
+mod levels;
 mod limits;
 mod members;
 mod names;
@@ -26,6 +27,7 @@ mod tls;
 mod transport;
 
 pub use lanes::FrameLane;
+pub use levels::GroupLevel;
 pub use limits::TransportLimits;
 pub use passing::{OtherGroup, Passed};
 pub use peers::PeerAddress;

@@ -4,8 +4,8 @@ use crate::connection::Phase;
 use crate::peers::{PeerAddress, RemotePeer};
 use crate::proving::Proving;
 use crate::transport::Transport;
-use quorate_types::{NodeId, Time, ViewNumber};
-use quorate_wire::{Kind, Reject};
+use quorate_types::{Level, NodeId, Time, ViewNumber};
+use quorate_wire::{Kind, Reject, Welcome};
 
 impl Transport {
     /// Another view is in force: these are its members, this node perhaps among them. Whoever is none any more, or is another life
@@ -70,11 +70,16 @@ impl Transport {
     }
 
     fn tell_clients_members(&mut self) {
-        let welcome = self.welcome();
+        // The members are the same for all: only the level is each connection's own.
+        let told = self.welcome(Level::UNNAMED);
         for slot in 0..self.slots.len() {
             if let Some(connection) = self.slots[slot].as_mut()
                 && matches!(connection.phase, Phase::Client(_))
             {
+                let welcome = Welcome {
+                    version: connection.level.0,
+                    ..told.clone()
+                };
                 connection.put(Kind::Welcome, |body| welcome.put(body));
                 self.list(slot);
             }

@@ -47,12 +47,13 @@ impl Transport {
         match self.others.get(&group) {
             Some(OtherGroup::Here) => self.pass_on(slot, group, frame),
             Some(OtherGroup::Elsewhere(members)) if is_client => {
+                let connection = self.slots[slot].as_ref().expect("it has just spoken");
                 let welcome = Welcome {
                     group,
                     members: members.clone(),
                     objects: Vec::new(),
                     leader: None,
-                    ..self.welcome()
+                    ..self.welcome(connection.level)
                 };
                 let connection = self.slots[slot].as_mut().expect("it has just spoken");
                 connection.greet(Kind::Welcome, |body| welcome.put(body));

@@ -4,7 +4,7 @@
 //! the epochs of both ends begin and end together.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, REFUSAL_LOGGED_EVERY};
-use quorate_types::{Duration, Incarnation, LinkEpoch, NodeId, PeerPast, Time};
+use quorate_types::{Duration, Incarnation, Levels, LinkEpoch, NodeId, PeerPast, Time};
 
 /// A member as the transport needs to know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct RemotePeer {
     pub(crate) way: PeerState,
     /// What was seen of it.
     pub(crate) past: PeerPast,
+    /// What it said that it speaks, when it was linked last.
+    pub(crate) speaks: Option<Levels>,
     /// The newest commit of this node that it was told.
     pub(crate) told: u64,
     pause: Duration,
@@ -47,6 +49,7 @@ impl RemotePeer {
         let past = past.filter(|past| past.incarnation == address.incarnation);
         RemotePeer {
             past: past.unwrap_or(PeerPast::new(address.incarnation)),
+            speaks: None,
             told: 0,
             address,
             way: PeerState::Idle { at: now },

@@ -4,7 +4,7 @@
 //! be, or knows what clients are told. What is said on a link that stands is not protected by it.
 
 use crate::transport::Transport;
-use quorate_types::{LinkKey, LinkSide, NodeId, Nonce, Time};
+use quorate_types::{Levels, LinkKey, LinkSide, NodeId, Nonce, Time};
 use quorate_wire::{
     Frame, Kind, Reject, RejectReason, node_name, put_challenge, put_proof, take_challenge,
     take_proof,
@@ -18,14 +18,15 @@ pub(crate) enum Proving {
     Dialled(Nonce),
     /// This node accepted, and waits for the proof.
     Asked(AskedNode),
-    /// The other end is who it should be.
-    Done,
+    /// The other end is who it should be, and speaks these.
+    Done(Levels),
 }
 
 /// A stranger that says to be a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AskedNode {
     node: NodeId,
+    speaks: Levels,
     dials: Nonce,
     accepts: Nonce,
 }
@@ -52,7 +53,13 @@ impl Transport {
     }
 
     /// A stranger says to be `node`: it gets this node's proof, and must give its own.
-    pub(crate) fn challenge(&mut self, slot: usize, node: NodeId, dials: Nonce, now: Time) {
+    pub(crate) fn challenge(
+        &mut self,
+        slot: usize,
+        (node, speaks): (NodeId, Levels),
+        dials: Nonce,
+        now: Time,
+    ) {
         let Some(key) = self.key_with(node) else {
             let Reject { reason, text } = Reject::not_a_member(self.settings.view);
             return self.turn_away(slot, reason, &text, now);
@@ -70,18 +77,23 @@ impl Transport {
         }
         connection.proving = Proving::Asked(AskedNode {
             node,
+            speaks,
             dials,
             accepts,
         });
         let proof = key.proof(LinkSide::Accepts, dials, accepts);
-        connection.greet(Kind::Challenge, |body| put_challenge(body, accepts, proof));
+        let (own, level) = (self.settings.speaks, connection.level);
+        connection.greet(Kind::Challenge, |body| {
+            put_challenge(body, (accepts, proof), own, level);
+        });
         self.list(slot);
     }
 
     /// The answer to the challenge.
     pub(crate) fn proved(&mut self, slot: usize, asked: AskedNode, frame: &Frame, now: Time) {
         let node = asked.node;
-        let (proof, reach) = match (frame.kind, take_proof(&frame.body)) {
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        let (proof, reach) = match (frame.kind, take_proof(&frame.body, connection.level)) {
             (Kind::Proof, Ok(said)) => said,
             (_, Ok(_)) => {
                 return self.turn_away(slot, RejectReason::Malformed, "prove who you are", now);
@@ -100,8 +112,8 @@ impl Transport {
             return self.reject(slot, RejectReason::Identity, text, now);
         }
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
-        connection.proving = Proving::Done;
-        self.let_peer_in(slot, node, reach, now);
+        connection.proving = Proving::Done(asked.speaks);
+        self.let_peer_in(slot, (node, asked.speaks), reach, now);
     }
 
     /// A dialled peer proves itself and asks for this node's proof.
@@ -111,7 +123,7 @@ impl Transport {
         let Proving::Dialled(dials) = connection.proving else {
             return self.leave(slot, node, "it asks for a proof twice", now);
         };
-        let (accepts, proof) = match take_challenge(&frame.body) {
+        let (accepts, proof, speaks) = match take_challenge(&frame.body) {
             Ok(said) => said,
             Err(error) => return self.leave(slot, node, &error.to_string(), now),
         };
@@ -119,10 +131,16 @@ impl Transport {
             let text = "who answers there does not know the incarnations of both nodes in this view: it is a stranger, or its data directory is another one";
             return self.leave(slot, node, text, now);
         }
-        connection.proving = Proving::Done;
+        let level = match self.agree(Some(speaks)) {
+            Ok((level, _)) => level,
+            Err(text) => return self.leave(slot, node, &text, now),
+        };
+        let connection = self.slots[slot].as_mut().expect("it has just spoken");
+        connection.proving = Proving::Done(speaks);
+        connection.level = level;
         let proof = key.proof(LinkSide::Dials, dials, accepts);
         let reach = self.settings.own.reach;
-        connection.greet(Kind::Proof, |body| put_proof(body, proof, reach));
+        connection.greet(Kind::Proof, |body| put_proof(body, proof, reach, level));
         self.list(slot);
     }
 }

@@ -6,7 +6,7 @@ use crate::limits::{PASTS_NOTED_EVERY, REACH_TOLD_EVERY};
 use crate::peers::RemotePeer;
 use crate::transport::{Arrival, Transport};
 use quorate_types::{
-    LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Starts, Time, ViewNumber,
+    Level, LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Starts, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, Kind, Reject, RejectReason, put_reach, put_sighting, take_reach, take_sighting,
@@ -112,14 +112,14 @@ impl Transport {
 
     /// Queues this node's reach ahead of what is queued in the slower lanes, for a peer that has met this start.
     fn greet_again(&mut self, slot: usize) {
-        let starts = Starts::default();
-        self.greet(
-            slot,
-            Reach {
-                starts,
-                ..self.settings.own.reach
-            },
-        );
+        let connection = self.slots[slot].as_ref().expect("a linked slot is taken");
+        let own = self.settings.own.reach;
+        // Before there were starts, the newest of them was told each time.
+        let starts = match connection.level {
+            Level::UNNAMED => own.starts,
+            _ => Starts::default(),
+        };
+        self.greet(slot, Reach { starts, ..own });
     }
 
     /// Queues this node's reach and the starts of its directory, for a peer that may not have met this start.
@@ -129,7 +129,8 @@ impl Transport {
 
     fn greet(&mut self, slot: usize, reach: Reach) {
         let connection = self.slots[slot].as_mut().expect("a linked slot is taken");
-        connection.greet(Kind::Reach, |body| put_reach(body, reach));
+        let level = connection.level;
+        connection.greet(Kind::Reach, |body| put_reach(body, reach, level));
         self.list(slot);
     }
 
@@ -144,7 +145,7 @@ impl Transport {
     ) {
         let connection = self.slots[slot].as_ref().expect("it has just spoken");
         match frame.kind {
-            Kind::Reach => match take_reach(&frame.body) {
+            Kind::Reach => match take_reach(&frame.body, connection.level) {
                 Ok(reach) => {
                     self.reached(slot, from, reach, now);
                 }

@@ -2,8 +2,10 @@
 //!
 //! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
 
+use crate::accept::bind;
 use crate::connection::{Connection, Ended, Phase};
 use crate::lanes::FrameLane;
+use crate::levels::GroupLevel;
 use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
 use crate::passing::{OtherGroup, Passed};
@@ -14,10 +16,10 @@ use crate::tls::Tls;
 use bytes::BytesMut;
 use mio::event::Event;
 use mio::net::TcpListener;
-use mio::{Interest, Registry, Token, Waker};
+use mio::{Registry, Token, Waker};
 use quorate_types::{
-    ClosedBy, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast,
-    Reach, Sighting, Time, ViewNumber,
+    ClosedBy, ClusterId, ConnectionId, GroupId, Incarnation, Levels, LinkEpoch, NodeId, NodeSet,
+    PeerPast, Reach, Sighting, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FramePieces, Kind, ObjectEntry, Reject, RejectReason, SharedBody, put_frame_shared,
@@ -55,6 +57,10 @@ pub struct Settings {
     pub pasts: BTreeMap<NodeId, PeerPast>,
     /// The view that clients are told of.
     pub view: ViewNumber,
+    /// What this node speaks.
+    pub speaks: Levels,
+    /// What its group asks of members.
+    pub level: GroupLevel,
     /// The group's objects, for clients.
     pub objects: Vec<ObjectEntry>,
     /// Certificates; without them everything is readable on its way.
@@ -89,6 +95,8 @@ pub enum Arrival {
         peer: NodeId,
         /// Its life.
         link: LinkEpoch,
+        /// What the peer speaks.
+        speaks: Levels,
     },
     /// The link to a peer is over.
     Down {
@@ -126,6 +134,13 @@ pub enum Arrival {
         peer: NodeId,
         /// The view in which it is none.
         view: ViewNumber,
+    },
+    /// A peer says that this node does not speak what it must.
+    Unspoken {
+        /// Who said so.
+        peer: NodeId,
+        /// What it says, for people.
+        text: String,
     },
     /// Somebody asks for another group that this node serves.
     Elsewhere {
@@ -201,6 +216,8 @@ pub struct Transport {
     pub(crate) clients: BTreeMap<IpAddr, usize>,
     /// Bytes counted for connections that are no links.
     pub(crate) held: usize,
+    /// Whether a linked peer speaks less than this node: then what is sent is looked at.
+    pub(crate) has_lower_peers: bool,
     /// What is told of this node's reach, and what is remembered of the others'.
     pub(crate) reaching: Reaching,
     /// Slots with something to write, each listed once.
@@ -261,6 +278,7 @@ impl Transport {
             greeted: 0,
             clients: BTreeMap::new(),
             held: 0,
+            has_lower_peers: false,
             reaching: Reaching::new(now),
             listed: Vec::new(),
             unread: Vec::new(),
@@ -533,6 +551,7 @@ impl Transport {
                 let peer = self.peers.get_mut(&node).expect("links are to members");
                 if peer.link() == Some(slot) {
                     peer.lost(now);
+                    self.note_lower_peers();
                     self.arrivals.push(Arrival::Down { peer: node });
                 }
             }
@@ -567,19 +586,4 @@ impl Drop for Transport {
     fn drop(&mut self) {
         self.settings.places.give_back(self.connections());
     }
-}
-
-fn bind(
-    address: SocketAddr,
-    registry: &Registry,
-    token: Token,
-) -> Result<TcpListener, TransportError> {
-    let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => TransportError::InUse(address),
-        _ => TransportError::Listen(address, error),
-    })?;
-    registry
-        .register(&mut listener, token, Interest::READABLE)
-        .map_err(|error| TransportError::Listen(address, error))?;
-    Ok(listener)
 }

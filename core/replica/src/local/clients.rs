@@ -94,9 +94,22 @@ impl<O: Ordering> Replica<O> {
                 change,
                 member,
                 secret,
+                speaks,
             } => {
+                if !speaks.has(self.level_asked().0) {
+                    let ask = Ask::Request(request);
+                    return refuse(out, from, ask, Refusal::LevelNotSpoken);
+                }
                 let invitation = secret.hash();
                 let who = MemberChange::Joins { member, invitation };
+                self.client_change_view((from, request), (change, who), out);
+            }
+            FromClient::SetLevel {
+                request,
+                change,
+                level,
+            } => {
+                let who = MemberChange::Level(level);
                 self.client_change_view((from, request), (change, who), out);
             }
             FromClient::MoveLeader { request, node } => {

@@ -16,6 +16,7 @@ pub(crate) mod fetch;
 pub(crate) mod groups;
 pub(crate) mod instances;
 pub(crate) mod internal;
+pub(crate) mod levels;
 pub(crate) mod line;
 pub(crate) mod no_say;
 pub(crate) mod noting;

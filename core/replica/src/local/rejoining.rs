@@ -53,11 +53,13 @@ impl<O: Ordering> Replica<O> {
         self.config.fresh
     }
 
-    /// Whether this node may vote in a view: the view names an incarnation of which it remembers all promises and votes.
+    /// Whether this node may vote in a view: the view names an incarnation of which it remembers all promises and votes, and a level
+    /// that it speaks.
     pub(crate) fn standing_in(&self, view: &View) -> Standing {
         let named = view.incarnation(self.config.own);
         let is_own = named == Some(self.config.fresh) || named == self.config.incarnation;
-        if is_own && named.is_some() || planted(Plant::LostLifeVotes) {
+        if is_own && named.is_some() && self.speaks_level_of(view) || planted(Plant::LostLifeVotes)
+        {
             Standing::Voter
         } else {
             Standing::Observer

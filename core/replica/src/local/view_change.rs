@@ -49,6 +49,7 @@ impl<O: Ordering> Replica<O> {
             // The slots of the view before are not yet in a snapshot of a majority.
             Ok(_) if self.instances.len() > 1 => Some(Refusal::ViewConflict),
             Ok(_) if !has_room => Some(Refusal::Overloaded),
+            Ok(_) if !self.is_spoken(&who) => Some(Refusal::LevelNotSpoken),
             Ok(_) if !self.can_order() => Some(Refusal::StorageFull),
             Ok(view) if !self.is_ready(&view) => Some(Refusal::ViewNotReady),
             Ok(_) => None,
@@ -77,7 +78,8 @@ impl<O: Ordering> Replica<O> {
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Joins { .. }
-            | MemberChange::Leaves(_) => Ok(view),
+            | MemberChange::Leaves(_)
+            | MemberChange::Level(_) => Ok(view),
         }
     }
 
@@ -271,6 +273,7 @@ impl<O: Ordering> Replica<O> {
         }
         let view = self.view().clone();
         let before = self.instances.newest();
+        self.note_level(out);
         let previous = self.replicated.views.previous();
         let previous = previous.map(|previous| previous.number);
         let follows = previous == Some(self.instances.view(before).number);

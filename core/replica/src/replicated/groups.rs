@@ -138,6 +138,7 @@ mod tests {
             acceptors: nodes,
             quorums: Quorums::majority(members.len()).unwrap(),
             window: 8,
+            level: quorate_types::Level::UNNAMED,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

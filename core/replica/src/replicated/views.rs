@@ -5,7 +5,7 @@
 
 use crate::SnapshotCore;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{MemberChange, NodeSet, Slot, View, ViewChange, ViewChangeError};
+use quorate_types::{Level, MemberChange, NodeSet, Slot, View, ViewChange, ViewChangeError};
 use std::sync::Arc;
 
 /// Which view governs which slots, as of the last applied slot.
@@ -104,7 +104,7 @@ impl Views {
         let stay = self.current.replicas;
         let gone = before.replicas.iter().filter(|node| !stay.contains(*node));
         let gone = gone.collect();
-        self.previous = Some(before);
+        self.previous = Some(with_level_upto(before, self.current.level));
         gone
     }
 
@@ -119,4 +119,12 @@ impl Views {
             assert_eq!(next.number.0, self.current.number.0 + 1);
         }
     }
+}
+
+/// A view that is over, in snapshots of one at `level`: who speaks that level only must read them, and its own level is of no use.
+fn with_level_upto(mut view: Arc<View>, level: Level) -> Arc<View> {
+    if view.level > level {
+        Arc::make_mut(&mut view).level = level;
+    }
+    view
 }

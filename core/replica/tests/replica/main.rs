@@ -9,6 +9,7 @@ mod drift;
 mod fetching;
 mod groups;
 mod kept;
+mod levels;
 mod members;
 mod no_say;
 mod ownership;

@@ -29,6 +29,7 @@ fn join(world: &mut World, after: u64, node: u16, with: Secret) -> Option<Refusa
         change: change(after, &[0, 1, 2]),
         member: member(node),
         secret: with,
+        speaks: quorate_types::Levels::UNNAMED,
     };
     world.say(0, from, message);
     match world.take_told(from).pop() {

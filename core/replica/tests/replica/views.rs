@@ -42,7 +42,7 @@ fn ask(world: &mut World, at: usize, from: u64, change: ViewChange) {
     );
 }
 
-fn refusal(world: &mut World, to: u64) -> Option<Refusal> {
+pub(crate) fn refusal(world: &mut World, to: u64) -> Option<Refusal> {
     match world.take_told(to).pop()? {
         ToClient::Refused {
             ask: Ask::Request(_),

@@ -170,6 +170,7 @@ impl Pending {
             | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
+            | Operation::SetLevel { .. }
             | Operation::ChangeView { .. } => None,
         }
     }

@@ -154,6 +154,7 @@ impl ClientSession {
             | Operation::ChangeGroups { .. }
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
+            | Operation::SetLevel { .. }
             | Operation::ChangeView { .. } => false,
         })
     }
@@ -272,7 +273,8 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::NotInvited
         | Refusal::GroupExists
         | Refusal::UnknownGroup
-        | Refusal::ImpossibleGroup => true,
+        | Refusal::ImpossibleGroup
+        | Refusal::LevelNotSpoken => true,
         Refusal::NotOrdered
         | Refusal::Unknown
         | Refusal::Overloaded

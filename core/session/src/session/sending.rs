@@ -117,6 +117,11 @@ impl ClientSession {
                 change,
                 leaves,
             }),
+            &Operation::SetLevel { change, level } => Some(FromClient::SetLevel {
+                request: number,
+                change,
+                level,
+            }),
             &Operation::MoveLeader { node } => Some(FromClient::MoveLeader {
                 request: number,
                 node,
@@ -130,11 +135,13 @@ impl ClientSession {
                 change,
                 member,
                 secret,
+                speaks,
             } => Some(FromClient::Join {
                 request: number,
                 change: *change,
                 member: member.clone(),
                 secret: *secret,
+                speaks: *speaks,
             }),
             Operation::ChangeGroups { change } => Some(FromClient::ChangeGroups {
                 request: number,

@@ -144,7 +144,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(16) {
+    match draw.below(17) {
         9 => FromClient::Resume {
             secret: secret(draw),
             tenant: secret(draw).hash(),
@@ -214,11 +214,23 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             change: view_change(draw),
             member: member(draw),
             secret: secret(draw),
+            speaks: levels(draw),
+        },
+        15 => FromClient::SetLevel {
+            request: draw.number(),
+            change: view_change(draw),
+            level: Level(draw.number() as u16),
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
         },
     }
+}
+
+fn levels(draw: &mut Draw) -> Levels {
+    let oldest = 19 + draw.below(3) as u16;
+    let newest = oldest.max(20) + draw.below(3) as u16;
+    Levels::new(Level(oldest), Level(newest)).expect("ascending")
 }
 
 pub(crate) fn answer(draw: &mut Draw) -> ToClient {

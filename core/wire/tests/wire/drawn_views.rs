@@ -92,6 +92,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .filter(|_| draw.flag())
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
+        level: Level(19 + draw.below(4) as u16),
         persistence: if draw.flag() {
             Persistence::Disk
         } else {

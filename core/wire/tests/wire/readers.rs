@@ -2,7 +2,7 @@
 //! is the one encoding of what it read. Shared by the tests here and the fuzz targets in `fuzz/`.
 
 use bytes::{Bytes, BytesMut};
-use quorate_types::PartsCheck;
+use quorate_types::{Level, PartsCheck};
 use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
     Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, Welcome, answers, image_head,
@@ -11,6 +11,9 @@ use quorate_wire::{
     snapshot_front_bytes, take_admin_reply, take_admin_request, take_challenge, take_peer,
     take_proof, take_reach, take_record, take_sighting, take_snapshot_core,
 };
+
+/// The level of links whose frames are read.
+const LINK: Level = Level(20);
 
 /// Longest body that the frame reader is given leave to read.
 const FRAME_LIMIT: usize = 1 << 16;
@@ -68,14 +71,13 @@ pub(crate) fn message(input: &[u8]) {
             .try_for_each(|message| message.map(|message| put_request(&mut written, &message))),
         Kind::ToClient => answers(body.clone())
             .try_for_each(|message| message.map(|message| put_answer(&mut written, &message))),
-        Kind::Reach => take_reach(&body).map(|reach| put_reach(&mut written, reach)),
+        Kind::Reach => take_reach(&body, LINK).map(|reach| put_reach(&mut written, reach, LINK)),
         Kind::Sighting => take_sighting(&body).map(|seen| put_sighting(&mut written, seen)),
-        Kind::Challenge => {
-            take_challenge(&body).map(|(nonce, proof)| put_challenge(&mut written, nonce, proof))
-        }
-        Kind::Proof => {
-            take_proof(&body).map(|(proof, reach)| put_proof(&mut written, proof, reach))
-        }
+        Kind::Challenge => take_challenge(&body).map(|(nonce, proof, speaks)| {
+            put_challenge(&mut written, (nonce, proof), speaks, speaks.newest());
+        }),
+        Kind::Proof => take_proof(&body, LINK)
+            .map(|(proof, reach)| put_proof(&mut written, proof, reach, LINK)),
         Kind::AdminRequest => {
             take_admin_request(&body).map(|request| put_admin_request(&mut written, &request))
         }

@@ -1,7 +1,7 @@
 //! What fixed layouts refuse, and that false counts reserve nothing.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{CommandId, FromClient, ObjectId, SessionId};
+use quorate_types::{CommandId, FromClient, Level, ObjectId, SessionId};
 use quorate_wire::*;
 
 fn call(sequence: u64) -> BytesMut {
@@ -180,11 +180,12 @@ fn versions_meet_where_both_speak_one() {
         software: String::new(),
         extra: Bytes::new(),
     };
-    assert_eq!(hello(1, 1).common_version(), None);
-    assert_eq!(hello(2, VERSION + 1).common_version(), Some(VERSION));
-    assert_eq!(hello(VERSION + 1, VERSION + 2).common_version(), None);
-    assert_eq!(hello(5, 2).common_version(), None);
-    assert_eq!(hello(0, 0).common_version(), None);
+    let common = |hello: Hello| hello.speaks().and_then(|speaks| speaks.common(SPEAKS));
+    assert_eq!(common(hello(1, 1)), None);
+    assert_eq!(common(hello(2, VERSION + 1)), Some(Level(VERSION)));
+    assert_eq!(common(hello(VERSION + 1, VERSION + 2)), None);
+    assert_eq!(common(hello(5, 2)), None);
+    assert_eq!(common(hello(0, 0)), None);
 }
 
 #[test]

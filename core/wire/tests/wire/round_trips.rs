@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use quorate_any::{AnyMessage, paxos};
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, Body, Command, CommandId, FromClient, GroupId, ObjectId, Slot, Stamp, ViewId,
+    Ballot, Batch, Body, Command, CommandId, FromClient, GroupId, Level, ObjectId, Slot, Stamp,
+    ViewId,
 };
 use quorate_wire::value::{self, Raised, call};
 use quorate_wire::*;
@@ -49,8 +50,8 @@ fn handshakes_are_read_as_they_were_written() {
     );
     each_seed(
         drawn_handshake::reach,
-        |buf, reach| put_reach(buf, *reach),
-        take_reach,
+        |buf, reach| put_reach(buf, *reach, Level(20)),
+        |body| take_reach(body, Level(20)),
     );
     each_seed(
         drawn_handshake::sighting,

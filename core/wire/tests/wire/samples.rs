@@ -3,10 +3,10 @@
 
 use crate::readers;
 use crate::samples_peer::{DIGEST, batch, group_change, ordering, replica, view_change};
+use crate::samples_snapshot::snapshot;
 use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::value::{Value as V, call};
 use quorate_wire::*;
@@ -221,13 +221,14 @@ fn links() -> [Sample; 4] {
     };
     [
         sample("reach", Reader::Message(Kind::Reach), |buf| {
-            put_reach(buf, reach);
+            put_reach(buf, reach, Level(20));
         }),
         sample("challenge", Reader::Message(Kind::Challenge), |buf| {
-            put_challenge(buf, Nonce([0x21; 16]), LinkProof::from_bytes([0x22; 32]));
+            let said = (Nonce([0x21; 16]), LinkProof::from_bytes([0x22; 32]));
+            put_challenge(buf, said, SPEAKS, Level(20));
         }),
         sample("proof", Reader::Message(Kind::Proof), |buf| {
-            put_proof(buf, LinkProof::from_bytes([0x23; 32]), reach);
+            put_proof(buf, LinkProof::from_bytes([0x23; 32]), reach, Level(20));
         }),
         sample("sighting", Reader::Message(Kind::Sighting), |buf| {
             put_sighting(buf, sighting);
@@ -334,6 +335,25 @@ fn requests_of_clients() -> Vec<Sample> {
                 change: view_change(),
                 member: joining(),
                 secret: SECRET,
+                speaks: Levels::UNNAMED,
+            },
+        ),
+        (
+            "request_join_speaking",
+            FromClient::Join {
+                request: 16,
+                change: view_change(),
+                member: joining(),
+                secret: SECRET,
+                speaks: SPEAKS,
+            },
+        ),
+        (
+            "request_set_level",
+            FromClient::SetLevel {
+                request: 20,
+                change: view_change(),
+                level: Level(20),
             },
         ),
         (
@@ -500,91 +520,4 @@ pub(crate) fn joining() -> Member {
         incarnation: Incarnation(0x4440),
         address: "127.0.0.1:7404".into(),
     }
-}
-
-// Longer than a screen: one snapshot with one of everything.
-fn snapshot() -> Sample {
-    let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();
-    let view = View {
-        number: ViewNumber(4),
-        first_slot: Slot(40),
-        members: nodes
-            .iter()
-            .map(|node| Member {
-                node,
-                incarnation: Incarnation(0x1110 + u64::from(node.0)),
-                address: format!("127.0.0.1:740{}", node.0),
-            })
-            .collect(),
-        replicas: nodes,
-        acceptors: nodes,
-        quorums: Quorums::majority(3).expect("three acceptors"),
-        window: 1024,
-        rejoined: [(NodeId(2), Incarnation(0x2220))].into_iter().collect(),
-        persistence: Persistence::Disk,
-        objects: vec![ObjectSpec {
-            name: "Account".into(),
-            class: "bank:Account".into(),
-            arguments: Bytes::from_static(b"\x80\xa0"),
-        }],
-    };
-    let ten = Outcome::Returned(Bytes::from_static(b"\x0a"));
-    let reply = |sequence, state| ReplyImage {
-        sequence,
-        fingerprint: 0xf0f0,
-        state,
-    };
-    let next = view.changed(Slot(79), view_change(), &MemberChange::Same);
-    let core = SnapshotCore {
-        slot: Slot(80),
-        stamp: Stamp {
-            wall: Wall(0x1122_3344),
-            entropy: 0x5566,
-        },
-        replies_digest: 0x99aa,
-        next: Some(next.expect("such a view can be")),
-        view,
-        lead_ballot: BALLOT,
-        lead_slot: Slot(41),
-        reset: Slot(17),
-        invitations: vec![Invitation {
-            hash: SECRET.hash(),
-            until: Wall(0x7788),
-            is_used: true,
-        }],
-        groups: vec![GroupEntry {
-            name: "orders".to_owned(),
-            created: Slot(44),
-            members: vec![GroupMember {
-                node: NodeId(3),
-                address: "127.0.0.1:7403".into(),
-                voted_as: Incarnation(0x3330),
-                incarnation: Incarnation(0x5550),
-            }],
-            setup: Bytes::from_static(b"{}"),
-        }],
-        previous: None,
-        sessions: vec![SessionImage {
-            id: SESSION,
-            hash: SECRET_HASH,
-            tenant: TENANT,
-            terms: TERMS,
-            active: Slot(79),
-            active_wall: 0x1122_3300,
-            floor: 5,
-            replies: vec![
-                reply(2, ReplyState::Parked),
-                reply(4, ReplyState::Woken(ten.clone())),
-                reply(6, ReplyState::Gone),
-                reply(7, ReplyState::Kept(ten)),
-            ],
-        }],
-    };
-    let images = vec![StoredImage {
-        object: ObjectId(0),
-        image: Bytes::from_static(b"state"),
-    }];
-    sample("snapshot", Reader::Snapshot, |buf| {
-        buf.put_slice(&small_snapshot(&core, ["Account"], &images));
-    })
 }

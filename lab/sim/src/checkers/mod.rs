@@ -23,6 +23,7 @@ pub mod invited;
 pub mod keepalives;
 pub mod leadership;
 pub mod leases;
+pub mod levels;
 pub mod limits;
 pub mod linearizability;
 pub mod liveness;
@@ -94,6 +95,9 @@ pub enum Property {
     Digest,
     /// A client that nobody answers tries all nodes, and pauses in between.
     Dialling,
+    /// No node is told what its build does not read, nor acts in a view whose level it does not speak; and a group is set only to
+    /// levels that all members speak.
+    LevelSpoken,
     /// The code under test keeps its own rules: no assertion fails.
     Invariant,
 }

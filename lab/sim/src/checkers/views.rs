@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_types::{NodeId, NodeSet, Slot, ViewNumber};
+use quorate_types::{Level, Levels, NodeId, NodeSet, Slot, ViewNumber};
 
 use super::{Property, Violation};
 
@@ -28,6 +28,8 @@ pub struct Governing {
     pub phase2: usize,
     /// ω.
     pub window: u64,
+    /// What every member speaks.
+    pub level: Level,
 }
 
 impl Governing {
@@ -51,6 +53,8 @@ pub enum Turn {
     Joins(NodeId),
     /// This node leaves.
     Leaves(NodeId),
+    /// Nobody, and the group is at another level.
+    Level(Level),
 }
 
 /// A majority of so many.
@@ -62,6 +66,8 @@ pub fn majority(of: usize) -> usize {
 #[derive(Debug)]
 pub struct Views {
     all: BTreeMap<ViewNumber, Governing>,
+    /// What the newest life of each node speaks, where builds are told apart.
+    speaks: BTreeMap<NodeId, Levels>,
 }
 
 impl Views {
@@ -69,6 +75,7 @@ impl Views {
     pub fn new(first: Governing) -> Views {
         Views {
             all: BTreeMap::from([(ViewNumber(1), first)]),
+            speaks: BTreeMap::new(),
         }
     }
 
@@ -88,7 +95,7 @@ impl Views {
     ) -> Option<ViewNumber> {
         let (number, current) = self.newest();
         let members = match turn {
-            Turn::None => current.members,
+            Turn::None | Turn::Level(_) => current.members,
             Turn::Joins(node) if !current.members.contains(node) => {
                 current.members.iter().chain([node]).collect()
             }
@@ -115,6 +122,10 @@ impl Views {
             phase1,
             phase2,
             window,
+            level: match turn {
+                Turn::Level(level) => level,
+                Turn::None | Turn::Joins(_) | Turn::Leaves(_) => current.level,
+            },
         };
         let number = ViewNumber(number.0 + 1);
         self.all.insert(number, next);
@@ -151,13 +162,31 @@ impl Views {
         found.map(|(_, after)| after.first)
     }
 
+    /// Takes note that a life of `node` begins which speaks this.
+    pub fn speaks(&mut self, node: NodeId, speaks: Levels) {
+        self.speaks.insert(node, speaks);
+    }
+
     /// Takes note that `node` acts as an acceptor of a view: it votes, promises, or opens a ballot.
     ///
     /// # Errors
-    /// [`Property::Agreement`] when it is none, or when nothing that is decided begins the view.
+    /// [`Property::Agreement`] when it is none, or when nothing that is decided begins the view; [`Property::LevelSpoken`] when it does
+    /// not speak the level of the view.
     pub fn acts(&self, node: NodeId, view: ViewNumber, act: &str) -> Result<(), Violation> {
         match self.of(view) {
-            Some(governing) if governing.acceptors.contains(node) => Ok(()),
+            Some(governing) if governing.acceptors.contains(node) => {
+                let speaks = self.speaks.get(&node);
+                match speaks.filter(|speaks| !speaks.has(governing.level)) {
+                    None => Ok(()),
+                    Some(speaks) => Err(Violation::new(
+                        Property::LevelSpoken,
+                        format!(
+                            "{node} {act} in view {}, which is at level {}, and speaks {speaks}",
+                            view.0, governing.level
+                        ),
+                    )),
+                }
+            }
             Some(governing) => broken(format!(
                 "{node} {act} in view {}, in which {:?} vote",
                 view.0, governing.acceptors
@@ -207,6 +236,7 @@ mod tests {
             phase1: 1,
             phase2: 1,
             window: 4,
+            level: Level::UNNAMED,
         };
         Views::new(first)
     }
@@ -301,5 +331,19 @@ mod tests {
             .unwrap();
         views.acts(B, SECOND, "votes").unwrap();
         assert!(views.acts(A, SECOND, "votes").is_err());
+    }
+
+    #[test]
+    fn who_votes_in_a_view_whose_level_it_does_not_speak_is_found() {
+        let mut views = begun();
+        let level = Level(20);
+        views.changed(Slot(3), FIRST, (NodeSet::only(A), 9), Turn::Level(level));
+        assert_eq!(views.of(SECOND).unwrap().level, level);
+        views.acts(A, SECOND, "votes").unwrap();
+        views.speaks(A, Levels::UNNAMED);
+        views.acts(A, FIRST, "votes").unwrap();
+        assert!(views.acts(A, SECOND, "votes").is_err());
+        views.speaks(A, Levels::new(Level(19), level).unwrap());
+        views.acts(A, SECOND, "votes").unwrap();
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         clients: None,
         waiters: setup.draw_waiters(),
         watchers: setup.draw_watchers(),
+        levels: setup.draw_levels(),
         shape: Some(shape),
         until: Duration::from_millis(until_ms),
         faults,

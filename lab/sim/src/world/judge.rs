@@ -39,8 +39,8 @@ use bytes::Bytes;
 use group::{Group, GroupCall};
 use losses::Forgetful;
 use quorate_types::{
-    Ballot, Batch, CommandId, Digest, Incarnation, LaterAnswer, NodeId, NodeSet, ObjectId, Outcome,
-    Persistence, ReadLevel, Slot, SlotResults, Stamp, Step, View, ViewNumber, cancelled,
+    Ballot, Batch, CommandId, Digest, Incarnation, LaterAnswer, Level, NodeId, NodeSet, ObjectId,
+    Outcome, Persistence, ReadLevel, Slot, SlotResults, Stamp, Step, View, ViewNumber, cancelled,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -107,6 +107,8 @@ pub(super) struct Judge {
     agreement: BTreeMap<ViewNumber, Agreement>,
     /// What is in force where, by the decided changes in the slots up to here.
     views: (Views, Slot),
+    /// Views that began with another level, with that of the one before and their own, until somebody looks.
+    levels_set: Vec<(ViewNumber, Level, Level)>,
     /// Who may join, after the same slot.
     invited: Invited,
     groups: OtherGroups,
@@ -187,6 +189,7 @@ impl Judge {
         Judge {
             agreement: BTreeMap::new(),
             views: (views::begun(view), Slot::ZERO),
+            levels_set: Vec::new(),
             invited: Invited::default(),
             groups: OtherGroups::default(),
             came_back: BTreeMap::new(),

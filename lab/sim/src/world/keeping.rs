@@ -247,6 +247,7 @@ impl World {
             | FromClient::ChangeGroups { .. }
             | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
+            | FromClient::SetLevel { .. }
             | FromClient::ChangeView { .. } => {}
         }
     }

@@ -53,6 +53,8 @@ impl World {
             return;
         }
         let number = node.life + 1;
+        self.draw_build(id);
+        let node = self.node(id);
         let started = node.disks.start();
         match started.and_then(|found| found.noted(number)) {
             Ok(found) => self.started(id, found),
@@ -98,6 +100,9 @@ impl World {
             Some((snapshot, ..)) => snapshot.core.view.clone(),
             None => self.setup.view(),
         };
+        if self.is_unfit(id, &view) {
+            return;
+        }
         let whole = found.past.clone();
         let (past, views) = found.past.clone().part(view.number, found.begun);
         let config = self.ordering_config(id, &found, (view, past.damage));
@@ -250,6 +255,7 @@ impl World {
         config.incarnation = votes_as;
         // No other start has the same, not even that of a copy.
         config.fresh = Incarnation(u64::from(id.0) << 48 | (self.nodes[&id].life + 1));
+        config.speaks = self.nodes[&id].speaks;
         config.sessions_max = self.setup.sessions_max;
         config.kept = self.setup.kept;
         config.snapshots = Snapshots::Every(self.setup.checkpoints);
@@ -325,6 +331,8 @@ impl World {
         self.watch_turn(id, look, &out);
         self.watch_done(id, &out);
         self.watch_view(id);
+        self.check_levels();
+        self.follow_level(id);
         self.perform(id, out);
         self.watch_settled(id);
         self.set_alarm(id);

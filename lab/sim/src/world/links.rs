@@ -68,6 +68,9 @@ impl World {
         if is_stray {
             self.exercised(Row::Stray);
         }
+        if !self.reads((from, to), &message, is_stray) {
+            return;
+        }
         let words = [
             Tag::Arrive as u64,
             u64::from(from.0),
@@ -128,6 +131,11 @@ impl World {
             self.events.push(at, Event::Connect { one, other });
             return;
         }
+        if self.refuse_levels(one, other) {
+            let at = self.now + REDIAL + self.network.latency();
+            self.events.push(at, Event::Connect { one, other });
+            return;
+        }
         if self.refuse_each_other(one, other) {
             return;
         }
@@ -141,6 +149,7 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{one} - {other} connect in {epoch}")
         });
+        self.tell_levels(one, other);
         for (node, peer) in [(one, other), (other, one)] {
             let state = LinkState::Up(epoch);
             self.hand_in(node, Input::Link { peer, state });

@@ -27,6 +27,7 @@ mod keeping;
 mod lag;
 mod leading;
 mod ledger;
+mod levels;
 mod life;
 mod links;
 mod log_thread;
@@ -79,13 +80,14 @@ use harm::Harm;
 use judge::Judge;
 use keeping::Keeping;
 use leading::Leading;
+use levels::Upgrading;
 use network::Network;
 use node::{Node, Nodes};
 use prompt::Prompt;
 use quiet::{Quiet, Rest};
 use quorate_replica::limits as replica_limits;
 use quorate_session::{ClientSession, Preference, SessionConfig};
-use quorate_types::{ConnectionId, Duration, NodeId};
+use quorate_types::{ConnectionId, Duration, Levels, NodeId};
 use random::Random;
 use setup::{Setup, founding};
 use sightings::Sightings;
@@ -117,6 +119,7 @@ pub struct World {
     stage: Stage,
     harm: Harm,
     sightings: Sightings,
+    upgrading: Upgrading,
     trace: Trace,
     /// The first broken property: nothing happens after it.
     broken: Option<Violation>,
@@ -174,6 +177,7 @@ impl World {
             harm: Harm::new(view_changing::ViewChanging::new(&setup)),
             footprint: None,
             sightings: Sightings::default(),
+            upgrading: Upgrading::new(schedule.levels, seed, schedule.until),
             trace: Trace::new(telling),
             broken: None,
             random: Random::new(seed, "world", 0),
@@ -212,6 +216,8 @@ impl World {
                 is_new: false,
                 known: None,
                 is_old_copy: false,
+                speaks: Levels::UNNAMED,
+                next_build: None,
                 paused: 0,
                 stall_due: None,
                 stalled: None,

@@ -13,7 +13,7 @@ use super::random::Random;
 use super::row::Row;
 use super::setup::Setup;
 use quorate_types::{
-    Duration, FromClient, Incarnation, Member, NodeId, NodeSet, Secret, View, ViewChange,
+    Duration, FromClient, Incarnation, Levels, Member, NodeId, NodeSet, Secret, View, ViewChange,
 };
 
 /// What the operator is about.
@@ -68,7 +68,7 @@ pub(super) enum Move {
 
 impl MoveAsked {
     /// The request to a node.
-    pub(super) fn request(self, request: u64) -> FromClient {
+    pub(super) fn request(self, request: u64, speaks: Levels) -> FromClient {
         match self {
             MoveAsked::View(change, Move::Leaves(node)) => FromClient::ChangeView {
                 request,
@@ -80,6 +80,7 @@ impl MoveAsked {
                 change,
                 member,
                 secret,
+                speaks,
             },
             MoveAsked::Invite(secret, lasts) => FromClient::Invite {
                 request,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Recall, Slot, Starts, View, ViewNumber};
+use quorate_types::{Ballot, Duration, Levels, NodeId, Recall, Slot, Starts, View, ViewNumber};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -38,6 +38,10 @@ pub(super) struct Node {
     pub is_new: bool,
     /// Its directory is an older copy; nobody has told it, and it has not come back from a loss that it found itself.
     pub is_old_copy: bool,
+    /// What its build speaks.
+    pub speaks: Levels,
+    /// The build with which it is started next; none: any.
+    pub next_build: Option<Levels>,
     /// Faults that keep its process still.
     pub paused: u64,
     /// The fault that stops its process in its next turn.

@@ -22,7 +22,7 @@ use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{
     CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Outcome, Slot, SlotResults, Step,
-    ToClient,
+    ToClient, View,
 };
 use quorate_wire::{Snapshot, put_peer};
 
@@ -77,6 +77,7 @@ impl World {
                 self.running(id).storage.log.append(mark, record);
             }
             Output::BeginView { number, back } => self.begins_view(id, number, back),
+            Output::LevelNotSpoken { .. } => self.ends_below_level(id),
             Output::Repaired => self.running(id).storage.log.repaired(),
             Output::Conflict(conflict) => {
                 self.blame(Property::Agreement, format!("{id} stops: {conflict}"));
@@ -182,6 +183,7 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{id} -> {to:?} says {message:?}")
         });
+        let to = self.readers(id, to, message);
         let mut bytes = BytesMut::with_capacity(MESSAGE_BYTES);
         put_peer(&mut bytes, message);
         self.send(id, to, lane, &bytes.freeze());
@@ -449,6 +451,9 @@ impl World {
                 if self.springs(id, KillStep::Install) {
                     return;
                 }
+                let next = core.next.as_ref();
+                let views: Vec<&View> = [&core.view].into_iter().chain(next).collect();
+                self.check_snapshot_levels(id, &views);
                 self.judge.moved(id, core.slot);
                 self.watch_installed(id, core.slot);
                 self.wrong_is_replaced(id, core.slot);
@@ -488,6 +493,7 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
         Output::Reply { .. }
         | Output::Persist { .. }
         | Output::BeginView { .. }
+        | Output::LevelNotSpoken { .. }
         | Output::Execute { .. }
         | Output::Skip { .. }
         | Output::Query { .. }

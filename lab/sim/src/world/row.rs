@@ -132,6 +132,14 @@ rows! {
     EvenGroup 10 "group with an even number of acceptors";
     Flexible 20 "unequal quorums";
     Observers 20 "replicas that do not vote";
+    OtherBuild 80 "node started again with another build";
+    LevelRaised 8 "group set to a higher level";
+    LevelLowered 2 "group set to a lower level";
+    LevelRefused 80 "operator told that a member does not speak a level";
+    LinkBelowLevel 10 "link refused to a node that does not speak the level";
+    StartBelowLevel 6 "start refused of a build that does not speak the level";
+    EndedBelowLevel 1 "node ended in a view whose level it does not speak";
+    UnreadableKept 4 "message kept from a node that does not read it";
 }
 
 impl fmt::Display for Row {

@@ -1,7 +1,7 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
@@ -22,6 +22,8 @@ pub struct Schedule {
     pub waiters: u64,
     /// How many beside all those watch the feed.
     pub watchers: u64,
+    /// Whether nodes are of different builds.
+    pub levels: bool,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
     pub shape: Option<Shape>,
     /// When the last fault has ended and everything is mended.
@@ -62,7 +64,7 @@ impl Schedule {
     /// Names the first line that is not understood, or the one that is missing.
     pub fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
-        let (mut waiters, mut watchers) = (0, 0);
+        let (mut waiters, mut watchers, mut levels) = (0, 0, false);
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let content = raw.split('#').next().unwrap_or("").trim();
@@ -73,6 +75,10 @@ impl Schedule {
                 ["clients", number] => number.parse().ok().map(|number| clients = Some(number)),
                 ["waiters", number] => number.parse().ok().map(|number| waiters = number),
                 ["watchers", number] => number.parse().ok().map(|number| watchers = number),
+                ["levels"] => {
+                    levels = true;
+                    Some(())
+                }
                 ["shape", words @ ..] => Shape::parse(words).map(|found| shape = Some(found)),
                 ["until", span] => span_of(span).map(|span| until = Some(span)),
                 ["at", time, fault @ ..] => timed(time, fault).map(|timed| faults.push(timed)),
@@ -89,6 +95,7 @@ impl Schedule {
             clients,
             waiters,
             watchers,
+            levels,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
             faults,
@@ -135,6 +142,9 @@ impl fmt::Display for Schedule {
         if self.watchers > 0 {
             writeln!(f, "watchers {}", self.watchers)?;
         }
+        if self.levels {
+            writeln!(f, "levels")?;
+        }
         if let Some(shape) = &self.shape {
             writeln!(f, "{shape}")?;
         }
@@ -155,6 +165,7 @@ seed 9
 clients 2
 waiters 1
 watchers 3
+levels
 shape nodes 5 acceptors 3 quorums 2 2 depth 4 readers 1
 until 20.000s
 at 1.000s crash n1 after 3 outputs for 2.000s

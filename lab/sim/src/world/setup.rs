@@ -7,8 +7,8 @@ use super::shape::Shape;
 use quorate_ordering::{Limits, Timing};
 use quorate_replica::{CheckpointPolicy, KeptLimits};
 use quorate_types::{
-    Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, SessionTerms,
-    Slot, Value, View, ViewNumber,
+    Duration, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums,
+    SessionTerms, Slot, Value, View, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -291,6 +291,7 @@ impl Setup {
             quorums: self.quorums,
             window: self.window,
             rejoined: BTreeMap::new(),
+            level: Level::UNNAMED,
             persistence: self.persistence,
             objects: super::workload::OBJECTS
                 .iter()

@@ -110,6 +110,7 @@ impl World {
         self.tend_skipping();
         if self.stage.is_faulty() {
             self.tend_views();
+            self.tend_levels();
         }
         self.tell_reaches();
         match self.stage {

@@ -132,6 +132,7 @@ fn source(input: &Input<AnyMessage>) -> Source {
         Input::Client { .. }
         | Input::Disconnected { .. }
         | Input::Peer { .. }
+        | Input::Speaks { .. }
         | Input::Link { .. }
         | Input::Checkpoint
         | Input::Drain

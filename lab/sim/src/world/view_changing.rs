@@ -8,7 +8,7 @@ use super::clock::Moment;
 use super::events::Event;
 use super::grouping::Grouping;
 use super::life::Death;
-use super::moving::{self, MoveAsked, Moving};
+use super::moving::{self, Move, MoveAsked, Moving};
 use super::random::Random;
 use super::row::Row;
 use super::setup::{Setup, founding};
@@ -17,8 +17,8 @@ use crate::checkers::views::majority;
 use quorate_replica::Input;
 use quorate_storage::Rejoined;
 use quorate_types::{
-    Ask, ConnectionId, Duration, FromClient, NodeId, NodeSet, Quorums, Recall, Refusal, ToClient,
-    View, ViewChange, ViewNumber,
+    Ask, ConnectionId, Duration, FromClient, Levels, NodeId, NodeSet, Quorums, Recall, Refusal,
+    ToClient, View, ViewChange, ViewNumber,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -166,7 +166,11 @@ impl World {
                 MoveAsked::View(change, _) => Some(*change),
                 MoveAsked::Invite(..) => None,
             };
-            return self.ask_operator((asked, change), |request| wish.request(request));
+            let speaks = match &wish {
+                MoveAsked::View(_, Move::Joins(member, _)) => self.nodes[&member.node].speaks,
+                MoveAsked::View(_, Move::Leaves(_)) | MoveAsked::Invite(..) => Levels::UNNAMED,
+            };
+            return self.ask_operator((asked, change), |request| wish.request(request, speaks));
         }
         let changing = &mut self.harm.views;
         let Some(random) = &mut changing.random else {
@@ -205,7 +209,7 @@ impl World {
     }
 
     /// The operator asks a node for something that may change the view.
-    fn ask_operator(
+    pub(super) fn ask_operator(
         &mut self,
         (asked, change): (NodeId, Option<ViewChange>),
         request: impl FnOnce(u64) -> FromClient,
@@ -370,6 +374,7 @@ impl World {
                 match refusal {
                     Refusal::ViewConflict => self.exercised(Row::ViewConflict),
                     Refusal::NotInvited => self.exercised(Row::NotInvited),
+                    Refusal::LevelNotSpoken => self.exercised(Row::LevelRefused),
                     _ => {}
                 }
             }

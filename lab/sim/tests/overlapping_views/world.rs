@@ -153,6 +153,7 @@ impl World {
             quorums: Quorums::majority(self.acceptors.len()).unwrap(),
             window: self.window,
             rejoined: BTreeMap::new(),
+            level: quorate_types::Level::UNNAMED,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

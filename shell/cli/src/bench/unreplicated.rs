@@ -254,6 +254,7 @@ impl Server {
                 | FromClient::ChangeGroups { .. }
                 | FromClient::MoveLeader { .. }
                 | FromClient::Join { .. }
+                | FromClient::SetLevel { .. }
                 | FromClient::ChangeView { .. } => {}
             }
         }

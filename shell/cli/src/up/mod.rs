@@ -22,7 +22,7 @@ use plan::Plan;
 pub(crate) use plan::write_config;
 use quorate_client::node_status;
 use quorate_node::NodeStatus;
-use quorate_types::GroupId;
+use quorate_types::{GroupId, Levels};
 pub(crate) use settings::{SandboxArg, memory};
 use short_check::ShortCheck;
 use std::collections::BTreeSet;
@@ -68,6 +68,9 @@ pub(crate) struct UpArgs {
     /// group does not start with code that has changed.
     #[arg(long)]
     pub(crate) accept_code: bool,
+    /// The nodes behave as a version that speaks at most this level: to rehearse an upgrade. Default: the newest.
+    #[arg(long, value_name = "LEVEL", value_parser = crate::speaks::upto)]
+    pub(crate) speaks: Option<Levels>,
     /// Do not restart a node that dies.
     #[arg(long)]
     pub(crate) no_restart: bool,
@@ -122,6 +125,7 @@ impl UpArgs {
             args: None,
             kwargs: None,
             accept_code: false,
+            speaks: None,
             no_restart: false,
             no_snapshot: false,
             no_check: false,

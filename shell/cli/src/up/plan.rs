@@ -15,6 +15,7 @@ use quorate_node::{
 };
 use quorate_storage::Identity;
 use quorate_types::{ClusterId, Incarnation, NodeId, ObjectId};
+use quorate_wire::SPEAKS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -448,6 +449,7 @@ pub(super) fn new_configs(
                 window: NodeConfig::WINDOW,
                 insecure: false,
                 keeps_inside: false,
+                speaks: SPEAKS,
                 python: None,
                 call_timeout: NodeConfig::CALL_TIMEOUT,
                 host_memory: quorate_host::limits::HOST_MEMORY_BYTES,

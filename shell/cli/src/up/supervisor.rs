@@ -4,6 +4,7 @@ use super::UpArgs;
 use super::plan::{Plan, PlannedNode};
 use super::rotating_log::RotatingLog;
 use crate::error::{CliError, code};
+use quorate_types::Levels;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -60,6 +61,7 @@ struct Launch {
     config: PathBuf,
     log: PathBuf,
     filter: String,
+    speaks: Option<Levels>,
 }
 
 impl Supervisor {
@@ -71,6 +73,7 @@ impl Supervisor {
             config: node.config.clone(),
             log: plan.log(node.id),
             filter: args.log.clone(),
+            speaks: args.speaks,
         };
         let mut supervisor = Supervisor {
             launches: plan
@@ -181,6 +184,7 @@ impl Supervisor {
             |error: std::io::Error| CliError::failed(format!("cannot start node {node}: {error}"));
         let log = RotatingLog::open(&launch.log).map_err(failed)?;
         let exe = std::env::current_exe().map_err(failed)?;
+        let speaks = launch.speaks.map(|levels| levels.newest().to_string());
         let child = Command::new(exe)
             .args(["node", "run", "--config"])
             .arg(&launch.config)
@@ -192,6 +196,7 @@ impl Supervisor {
             ])
             .arg("--remake")
             .args(self.accepts_code.then_some("--accept-code"))
+            .args(speaks.iter().flat_map(|level| ["--speaks", level]))
             // A Ctrl-C at the terminal is this program's to pass on: the group takes a snapshot first.
             .process_group(0)
             .stdin(Stdio::null())

@@ -9,7 +9,7 @@ use quorate_node::NodeConfig;
 use quorate_replica::PeerMessage;
 use quorate_storage::Identity;
 use quorate_transport::{
-    Arrival, FrameLane, Own, PeerAddress, Places, Settings, Transport, TransportLimits,
+    Arrival, FrameLane, GroupLevel, Own, PeerAddress, Places, Settings, Transport, TransportLimits,
 };
 use quorate_types::{
     Batch, NodeId, NodeSet, Reach, Recall, Slot, Stamp, StartOfNode, Starts, Time, ViewId, Wall,
@@ -74,6 +74,11 @@ impl Impostor {
             begun: 1 << 20,
         });
         let settings = Settings {
+            speaks: quorate_wire::SPEAKS,
+            level: GroupLevel {
+                level: view.level,
+                view: view.number,
+            },
             places: Places::new(10_000),
             own: Own {
                 cluster: config.cluster_id(),

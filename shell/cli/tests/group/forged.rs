@@ -35,7 +35,7 @@ fn greet(node: &Value, cluster: Option<ClusterId>, role: HelloRole) -> (TcpStrea
 
 /// Proves to be a node with what was heard: the proof of the other side, and words.
 fn guess(socket: &mut TcpStream, challenge: &Frame) -> Frame {
-    let (_, proof) = take_challenge(&challenge.body).unwrap();
+    let (_, proof, speaks) = take_challenge(&challenge.body).unwrap();
     // Further than any node ever comes.
     let far = Reach {
         boot: 1 << 40,
@@ -47,7 +47,7 @@ fn guess(socket: &mut TcpStream, challenge: &Frame) -> Frame {
     };
     let mut frame = BytesMut::new();
     put_frame(&mut frame, Kind::Proof, GROUP, |body| {
-        put_proof(body, proof, far);
+        put_proof(body, proof, far, speaks.newest());
     });
     socket.write_all(&frame).unwrap();
     next_frame(socket)

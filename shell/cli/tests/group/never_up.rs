@@ -44,6 +44,7 @@ fn a_member_that_never_came_up_is_made_anew_from_what_the_others_know_and_leaves
         change,
         member,
         secret,
+        speaks: quorate_types::Levels::UNNAMED,
     };
     client.perform(join).unwrap();
     assert_eq!(members(first).len(), 2);

@@ -31,6 +31,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
             quorums: Quorums::majority(1).unwrap(),
             window: 64,
             rejoined: BTreeMap::new(),
+            level: quorate_types::Level::UNNAMED,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         },

@@ -1,6 +1,7 @@
 //! Transports that speak with each other, with plain sockets, and with those who should not come in.
 //! Every wait is for a condition and bounded.
 
+mod levels;
 mod proving;
 mod shares;
 mod sighted;
@@ -8,15 +9,15 @@ mod sighted;
 use bytes::{Bytes, BytesMut};
 use mio::{Events, Poll, Token, Waker};
 use quorate_transport::{
-    Arrival, FrameLane, Own, PeerAddress, Places, Settings, Tls, Transport, TransportLimits,
-    node_name,
+    Arrival, FrameLane, GroupLevel, Own, PeerAddress, Places, Settings, Tls, Transport,
+    TransportLimits, node_name,
 };
 use quorate_types::{
-    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Nonce, PeerPast,
-    Reach, Recall, Starts, Time, ViewNumber,
+    ClusterId, ConnectionId, GroupId, Incarnation, Level, Levels, LinkEpoch, NodeId, NodeSet,
+    Nonce, PeerPast, Reach, Recall, Starts, Time, ViewNumber,
 };
 use quorate_wire::{
-    Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
+    Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, SPEAKS, VERSION, VERSION_MIN,
     put_frame,
 };
 use std::collections::BTreeMap;
@@ -73,6 +74,17 @@ impl Node {
         addresses: &[SocketAddr],
         (limits, tls, pasts): (TransportLimits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
     ) -> Node {
+        let own_limits = (limits, tls, pasts);
+        Node::of_build((own, boot), addresses, own_limits, (SPEAKS, Level::UNNAMED))
+    }
+
+    /// Of a build that speaks this, in a group at this level.
+    fn of_build(
+        (own, boot): (u16, u64),
+        addresses: &[SocketAddr],
+        (limits, tls, pasts): (TransportLimits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
+        (speaks, level): (Levels, Level),
+    ) -> Node {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let members = (1..).zip(addresses).map(|(node, address)| PeerAddress {
@@ -93,6 +105,11 @@ impl Node {
             listen: Some(addresses[usize::from(own) - 1]),
             members: members.collect(),
             view: ViewNumber(1),
+            speaks,
+            level: GroupLevel {
+                level,
+                view: ViewNumber(1),
+            },
             objects: Vec::new(),
             tls,
             limits,
@@ -146,7 +163,9 @@ impl Node {
         let mut link = None;
         for arrival in &self.seen {
             match arrival {
-                Arrival::Up { peer: of, link: up } if of.0 == peer => link = Some(*up),
+                Arrival::Up {
+                    peer: of, link: up, ..
+                } if of.0 == peer => link = Some(*up),
                 Arrival::Down { peer: of } if of.0 == peer => link = None,
                 _ => {}
             }
@@ -460,6 +479,11 @@ fn a_taken_address_is_named() {
         listen: Some(address),
         members: Vec::new(),
         view: ViewNumber(1),
+        speaks: SPEAKS,
+        level: GroupLevel {
+            level: Level::UNNAMED,
+            view: ViewNumber(1),
+        },
         objects: Vec::new(),
         tls: None,
         limits: TransportLimits::default(),

@@ -4,7 +4,7 @@ use crate::{GROUP, Node, PATIENCE, answer, free_addresses, hello_with, until};
 use bytes::{Bytes, BytesMut};
 use quorate_transport::{Arrival, TransportLimits};
 use quorate_types::{
-    ClusterId, Finding, Incarnation, LinkKey, LinkProof, LinkSide, NodeId, Nonce, Sighting,
+    ClusterId, Finding, Incarnation, Level, LinkKey, LinkProof, LinkSide, NodeId, Nonce, Sighting,
 };
 use quorate_wire::{
     Frame, HelloRole, Kind, Reject, RejectReason, Welcome, put_challenge, put_frame, put_proof,
@@ -37,7 +37,7 @@ fn greet(two: &mut Node, boot: u64) -> (TcpStream, Nonce, LinkProof) {
     let greeting = hello_with(member(1, boot), 7, Bytes::copy_from_slice(&NONCE.0));
     socket.write_all(&greeting).unwrap();
     let asked = answer(two, &mut socket).expect("a challenge");
-    let (accepts, theirs) = take_challenge(&asked.body).unwrap();
+    let (accepts, theirs, _) = take_challenge(&asked.body).unwrap();
     (socket, accepts, theirs)
 }
 
@@ -50,7 +50,7 @@ fn come(two: &mut Node, incarnation: u64, boot: u64) -> (TcpStream, Frame) {
     assert_eq!(is_theirs, incarnation == 101, "it proves itself first");
     let proof = key.proof(LinkSide::Dials, NONCE, accepts);
     let proved = framed(Kind::Proof, |body| {
-        put_proof(body, proof, crate::reach(boot))
+        put_proof(body, proof, crate::reach(boot), Level(20))
     });
     socket.write_all(&proved).unwrap();
     let answer = answer(two, &mut socket).expect("an answer");
@@ -89,7 +89,9 @@ fn a_proof_that_a_stranger_has_heard_lets_nobody_in() {
     let (own, other) = (Incarnation(101), Incarnation(102));
     let key = LinkKey::of(ClusterId(7), (NodeId(1), own), (NodeId(2), other));
     let proof = key.proof(LinkSide::Dials, NONCE, accepts);
-    let heard = framed(Kind::Proof, |body| put_proof(body, proof, crate::reach(1)));
+    let heard = framed(Kind::Proof, |body| {
+        put_proof(body, proof, crate::reach(1), Level(20))
+    });
     let (mut stranger, _, _) = greet(&mut two, 1);
     stranger.write_all(&heard).unwrap();
     let refusal = answer(&mut two, &mut stranger).expect("an answer");
@@ -158,8 +160,10 @@ fn who_listens_where_a_node_is_down_cannot_come_as_the_node_that_dialled() {
     forged.write_all(&stranger.heard).unwrap();
     let asked = answer(&mut three, &mut forged).expect("an answer");
     assert_eq!(asked.kind, Kind::Challenge);
-    let (nonce, proof) = take_challenge(&asked.body).unwrap();
-    let passed_on = framed(Kind::Challenge, |body| put_challenge(body, nonce, proof));
+    let (nonce, proof, speaks) = take_challenge(&asked.body).unwrap();
+    let passed_on = framed(Kind::Challenge, |body| {
+        put_challenge(body, (nonce, proof), speaks, speaks.newest())
+    });
     stranger.heard.clear();
     let mut dialled = stranger.dialled.take().unwrap();
     dialled.write_all(&passed_on).unwrap();

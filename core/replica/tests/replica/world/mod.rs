@@ -78,6 +78,7 @@ pub(crate) fn view(nodes: u16) -> View {
         quorums: Quorums::majority(usize::from(nodes)).unwrap(),
         window: 64,
         rejoined: BTreeMap::new(),
+        level: quorate_types::Level::UNNAMED,
         persistence: Persistence::Memory,
         objects: vec![ObjectSpec {
             name: "chain".into(),

@@ -140,6 +140,7 @@ impl Objects {
             | Output::OutcomesDiffer(_)
             | Output::ClocksDiffer(_)
             | Output::Healed { .. }
+            | Output::LevelNotSpoken { .. }
             | Output::Send { .. }
             | Output::SendChunk { .. }
             | Output::Reply { .. } => {}

@@ -85,6 +85,7 @@ pub(in super::super) fn schedule(setup: &Setup, span: Duration) -> Schedule {
         clients: Some(setup.clients),
         waiters: setup.waiters,
         watchers: 0,
+        levels: false,
         shape: Some(Shape {
             nodes: setup.nodes,
             acceptors: setup.acceptors,

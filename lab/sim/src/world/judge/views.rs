@@ -4,8 +4,8 @@ use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::views::{Governing, Turn, Views};
 use quorate_types::{
-    Ballot, Body, GroupChange, GroupEntry, Incarnation, MemberChange, NodeId, NodeSet, Slot, View,
-    ViewNumber,
+    Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, NodeId,
+    NodeSet, Slot, View, ViewNumber,
 };
 
 /// Those of a group that begins with `view`.
@@ -17,6 +17,7 @@ pub(super) fn begun(view: &View) -> Views {
         phase1: view.quorums.phase1(),
         phase2: view.quorums.phase2(),
         window: view.window,
+        level: view.level,
     };
     Views::new(first)
 }
@@ -26,7 +27,7 @@ fn names(who: &MemberChange) -> Option<(NodeId, Incarnation)> {
     match who {
         MemberChange::Returns(back) => Some((back.node, back.incarnation)),
         MemberChange::Joins { member, .. } => Some((member.node, member.incarnation)),
-        MemberChange::Same | MemberChange::Leaves(_) => None,
+        MemberChange::Same | MemberChange::Leaves(_) | MemberChange::Level(_) => None,
     }
 }
 
@@ -34,6 +35,7 @@ fn turn_of(who: &MemberChange) -> Turn {
     match who {
         MemberChange::Joins { member, .. } => Turn::Joins(member.node),
         MemberChange::Leaves(node) => Turn::Leaves(*node),
+        MemberChange::Level(level) => Turn::Level(*level),
         MemberChange::Same | MemberChange::Returns(_) => Turn::None,
     }
 }
@@ -59,6 +61,16 @@ impl Judge {
     pub(in super::super) fn governing(&self, view: ViewNumber) -> &Governing {
         let views = &self.views.0;
         views.of(view).unwrap_or(views.newest().1)
+    }
+
+    /// A life of a node speaks this.
+    pub(in super::super) fn speaks(&mut self, node: NodeId, speaks: Levels) {
+        self.views.0.speaks(node, speaks);
+    }
+
+    /// The views that began with another level since the last look, with the level before and their own.
+    pub(in super::super) fn take_levels(&mut self) -> Vec<(ViewNumber, Level, Level)> {
+        std::mem::take(&mut self.levels_set)
     }
 
     /// The newest view that is decided.
@@ -92,6 +104,7 @@ impl Judge {
                 if !self.may_have(who) {
                     continue;
                 }
+                let before = self.views.0.newest().1.level;
                 let counts = (change.acceptors, change.window);
                 let begun = self
                     .views
@@ -100,6 +113,9 @@ impl Judge {
                 if let Some(number) = begun {
                     if let MemberChange::Joins { invitation, .. } = who {
                         self.invited.used(*invitation);
+                    }
+                    if let MemberChange::Level(level) = who {
+                        self.levels_set.push((number, before, *level));
                     }
                     if let Some(named) = names(who) {
                         self.came_back.entry(named).or_insert(number);
@@ -119,7 +135,10 @@ impl Judge {
     fn may_have(&self, who: &MemberChange) -> bool {
         match who {
             MemberChange::Joins { invitation, .. } => self.invited.may_join(*invitation),
-            MemberChange::Same | MemberChange::Returns(_) | MemberChange::Leaves(_) => true,
+            MemberChange::Same
+            | MemberChange::Returns(_)
+            | MemberChange::Leaves(_)
+            | MemberChange::Level(_) => true,
         }
     }
 
@@ -158,6 +177,7 @@ impl Judge {
             phase1: view.quorums.phase1(),
             phase2: view.quorums.phase2(),
             window: view.window,
+            level: view.level,
         };
         let decided = self.views.0.of(view.number);
         let confirm = view.quorums.confirm();

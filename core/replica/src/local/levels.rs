@@ -1,0 +1,102 @@
+//! The level of the group: what every member must speak, and what this node knows that the others do.
+//!
+//! A build reads nothing of a later level. So a view is raised to a level only where all members are linked and speak it, and a
+//! node whose build does not speak the level of a view takes no part in it. What was decided at a higher level stays in logs and
+//! snapshots for a while after the group was set to a lower one: until then the group asks for the higher one still. Claims rp-115, rp-116.
+
+use crate::{Output, Replica};
+use quorate_ordering::Ordering;
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Level, Levels, MemberChange, NodeId, Slot, View, ViewNumber};
+use std::collections::BTreeMap;
+
+/// What is known of levels here.
+#[derive(Debug)]
+pub(crate) struct SpokenLevels {
+    /// What the linked peers speak.
+    peers: BTreeMap<NodeId, Levels>,
+    /// The level of the view to which this node turned last.
+    in_force: Level,
+    /// A level above that of the view in force, and the last slot that may have been decided at it.
+    before: Option<(Level, Slot)>,
+}
+
+impl SpokenLevels {
+    /// Those of a node that begins at this level.
+    pub(crate) fn new(in_force: Level) -> SpokenLevels {
+        SpokenLevels {
+            peers: BTreeMap::new(),
+            in_force,
+            before: None,
+        }
+    }
+
+    /// A peer that is about to be linked says what it speaks.
+    pub(crate) fn told(&mut self, peer: NodeId, speaks: Levels) {
+        self.peers.insert(peer, speaks);
+    }
+
+    /// The link is over: the next start may speak something else.
+    pub(crate) fn unlinked(&mut self, peer: NodeId) {
+        self.peers.remove(&peer);
+    }
+
+    fn speaks(&self, peer: NodeId, level: Level) -> bool {
+        let peer = self.peers.get(&peer);
+        peer.is_some_and(|levels| levels.has(level))
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// What a node must speak to be linked to this one, and the view that says so: the level of the view in force, or that of the one
+    /// that is decided to follow, or of what is left from before, whichever is the highest.
+    #[must_use]
+    pub fn level_asked(&self) -> (Level, ViewNumber) {
+        let view = self.view();
+        let next = self.replicated.views.next();
+        let next = next.map(|next| (next.level, next.number));
+        let before = self.levels.before.map(|(level, _)| (level, view.number));
+        let all = [Some((view.level, view.number)), next, before];
+        let highest = all.into_iter().flatten().max_by_key(|(level, _)| *level);
+        highest.expect("a view is in force")
+    }
+
+    /// Whether this node's build can take part in a view.
+    pub(crate) fn speaks_level_of(&self, view: &View) -> bool {
+        self.config.speaks.has(view.level) || planted(Plant::BelowLevelTakesPart)
+    }
+
+    /// Whether a change of the view is one that every member reads and can follow. Members that are not linked may speak anything.
+    pub(crate) fn is_spoken(&self, who: &MemberChange) -> bool {
+        let MemberChange::Level(level) = who else {
+            return true;
+        };
+        let own = self.config.own;
+        let others = self.view().nodes().without(own);
+        let mut others = others.iter();
+        self.config.speaks.has(*level) && others.all(|node| self.levels.speaks(node, *level))
+            || planted(Plant::LevelUnheard)
+    }
+
+    /// Another view is in force at this node: a build that does not speak its level ends here.
+    pub(crate) fn note_level(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let view = self.view();
+        let (level, number) = (view.level, view.number);
+        let (last, is_spoken) = (view.first_slot.previous(), self.speaks_level_of(view));
+        let before = std::mem::replace(&mut self.levels.in_force, level);
+        if before > level {
+            self.levels.before = Some((before, last));
+        }
+        if !is_spoken {
+            let view = number;
+            out.push(Output::LevelNotSpoken { level, view });
+        }
+    }
+
+    /// At the end of a turn: what was decided at a higher level is gone from this log.
+    pub(crate) fn tend_levels(&mut self) {
+        let trimmed = self.instances.begins_after();
+        let is_left = |(_, last): &(Level, Slot)| *last > trimmed;
+        self.levels.before = self.levels.before.filter(is_left);
+    }
+}

@@ -1,0 +1,170 @@
+//! The level of the group: who is asked for it, when it is raised and lowered, and what becomes of a node that does not speak it.
+
+use crate::views::{WINDOW, change, fill, refusal};
+use crate::world::{World, meta};
+use quorate_ordering::LinkState;
+use quorate_replica::{Input, Output};
+use quorate_types::{
+    Body, FromClient, Level, Levels, MemberChange, NodeId, Refusal, Slot, ToClient, ViewNumber,
+};
+
+const LOW: Level = Level(19);
+const HIGH: Level = Level(20);
+
+fn upto(newest: Level) -> Levels {
+    Levels::new(LOW, newest).unwrap()
+}
+
+/// Three nodes of a build that speaks both levels.
+fn world() -> World {
+    World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.speaks = upto(HIGH);
+    })
+}
+
+fn set(world: &mut World, after: u64, level: Level) {
+    let request = 50;
+    let change = change(after, &[0, 1, 2]);
+    world.say(
+        0,
+        request,
+        FromClient::SetLevel {
+            request,
+            change,
+            level,
+        },
+    );
+}
+
+/// Node 0 hears what a peer speaks.
+fn hears(world: &mut World, peer: u16, speaks: Level) {
+    let (peer, levels) = (NodeId(peer), upto(speaks));
+    world.input(0, Input::Speaks { peer, levels });
+}
+
+fn level_of(world: &World, at: usize) -> (u64, Level) {
+    let view = world.nodes[at].replica.view();
+    (view.number.0, view.level)
+}
+
+/// Takes the group to a level by a decided change.
+fn decided(world: &mut World, after: u64, level: Level) -> Slot {
+    let slot = world.decide(vec![meta(Body::ChangeView {
+        change: change(after, &[0, 1, 2]),
+        who: MemberChange::Level(level),
+    })]);
+    fill(world, WINDOW);
+    slot.plus(WINDOW)
+}
+
+/// Claim rp-115.
+#[test]
+fn a_level_is_set_once_every_member_is_linked_and_speaks_it() {
+    let mut world = world();
+    world.shared.borrow_mut().linked = vec![1, 2];
+    set(&mut world, 1, HIGH);
+    assert_eq!(
+        refusal(&mut world, 50),
+        Some(Refusal::LevelNotSpoken),
+        "nobody was heard"
+    );
+    hears(&mut world, 1, HIGH);
+    hears(&mut world, 2, LOW);
+    set(&mut world, 1, HIGH);
+    assert_eq!(
+        refusal(&mut world, 50),
+        Some(Refusal::LevelNotSpoken),
+        "node 2 does not speak it"
+    );
+    hears(&mut world, 2, HIGH);
+    let (peer, state) = (NodeId(1), LinkState::Down);
+    world.input(0, Input::Link { peer, state });
+    set(&mut world, 1, HIGH);
+    assert_eq!(
+        refusal(&mut world, 50),
+        Some(Refusal::LevelNotSpoken),
+        "node 1 may be another build by now"
+    );
+    hears(&mut world, 1, HIGH);
+    set(&mut world, 1, Level(21));
+    assert_eq!(
+        refusal(&mut world, 50),
+        Some(Refusal::LevelNotSpoken),
+        "this node does not speak it"
+    );
+    set(&mut world, 1, HIGH);
+    fill(&mut world, WINDOW);
+    let told = world.take_told(50);
+    assert!(
+        matches!(told[..], [ToClient::Checkpointed { .. }]),
+        "{told:?}"
+    );
+    assert_eq!(level_of(&world, 2), (2, HIGH));
+}
+
+/// Claim rp-115.
+#[test]
+fn a_node_that_does_not_speak_the_level_of_a_view_ends_and_has_no_vote_there() {
+    let mut world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        let is_older = config.own == NodeId(2);
+        config.speaks = upto(if is_older { LOW } else { HIGH });
+    });
+    decided(&mut world, 1, HIGH);
+    let ends = |at: usize| {
+        let told = Output::LevelNotSpoken {
+            level: HIGH,
+            view: ViewNumber(2),
+        };
+        world
+            .seen
+            .iter()
+            .any(|(node, output)| *node == at && *output == told)
+    };
+    assert!(ends(2) && !ends(0) && !ends(1));
+    let votes = |at: usize| world.nodes[at].replica.may_vote();
+    assert!(!votes(2) && votes(0) && votes(1));
+}
+
+/// Claim rp-116.
+#[test]
+fn the_higher_level_is_asked_for_until_what_was_decided_at_it_is_gone_from_the_log() {
+    let mut world = world();
+    let asked = |world: &World| world.nodes[0].replica.level_asked();
+    assert_eq!(asked(&world), (LOW, ViewNumber(1)));
+    let slot = world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1, 2]),
+        who: MemberChange::Level(HIGH),
+    })]);
+    assert_eq!(
+        asked(&world),
+        (HIGH, ViewNumber(2)),
+        "before its first slot {slot}"
+    );
+    fill(&mut world, WINDOW);
+    world.checkpoint(0);
+    let first = decided(&mut world, 2, LOW);
+    assert_eq!(level_of(&world, 0), (3, LOW));
+    assert_eq!(asked(&world).0, HIGH, "its log has the change");
+    world.shared.borrow_mut().trimmed = first.previous();
+    fill(&mut world, 1);
+    assert_eq!(asked(&world), (LOW, ViewNumber(3)));
+}
+
+/// Claim rp-116.
+#[test]
+fn a_snapshot_of_a_lowered_group_names_no_higher_level() {
+    let mut world = world();
+    decided(&mut world, 1, HIGH);
+    world.checkpoint(0);
+    decided(&mut world, 2, LOW);
+    world.checkpoint(0);
+    let images = &world.nodes[0].objects.images;
+    let core = images.values().last().expect("it took one").core.clone();
+    let previous = core.previous.expect("there was one");
+    assert_eq!(
+        (core.view.level, previous.level, previous.number.0),
+        (LOW, LOW, 2)
+    );
+}

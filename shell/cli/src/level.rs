@@ -1,0 +1,216 @@
+//! `quorate view set level=N`: a group goes to another level, once all its members speak it. docs/upgrades.md.
+
+use crate::error::{CliError, code};
+use crate::group::GroupAccess;
+use crate::print;
+use crate::status;
+use crate::view_change::perform;
+use quorate_client::Operation;
+use quorate_node::ViewStatus;
+use quorate_types::{Level, Levels, NodeId, ViewChange, ViewNumber};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// How long one node may take to say what it speaks.
+const ANSWER_MAX: Duration = Duration::from_millis(1_000);
+
+/// Between two looks at what nodes ask of each other.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The lowest and highest number that a level can have here: those of this program.
+pub(crate) fn parse(text: &str) -> Option<Level> {
+    text.parse().ok().map(Level)
+}
+
+/// What a member speaks, as far as was heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spoken {
+    Nothing,
+    /// It is of a build that says nothing of levels.
+    Unnamed,
+    Speaks(Levels),
+}
+
+/// A change of the level, and what is known before it.
+#[derive(Debug)]
+pub(crate) struct LevelPlan {
+    view: ViewStatus,
+    level: Level,
+    heard: Vec<(u16, Spoken)>,
+}
+
+impl LevelPlan {
+    /// Asks every member what it speaks.
+    pub(crate) fn read(level: Level, access: &GroupAccess) -> Result<LevelPlan, CliError> {
+        let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        LevelPlan::of(level, &document)
+    }
+
+    fn of(level: Level, document: &Value) -> Result<LevelPlan, CliError> {
+        let view: ViewStatus =
+            serde_json::from_value(document["view"].clone()).map_err(|error| {
+                CliError::failed(format!("the view of a node cannot be read: {error}"))
+            })?;
+        if view.level == level.0 {
+            return Err(CliError::usage(format!(
+                "view {} is at level {level}: there is nothing to change",
+                view.number
+            )));
+        }
+        let nodes = document["nodes"].as_array().into_iter().flatten();
+        let nodes: Vec<&Value> = nodes.collect();
+        let heard = view.members.iter().map(|member| {
+            let mut of = nodes.iter().filter(|node| node["id"] == member.node);
+            (
+                member.node,
+                of.next().map_or(Spoken::Nothing, |node| heard(node)),
+            )
+        });
+        Ok(LevelPlan {
+            heard: heard.collect(),
+            level,
+            view,
+        })
+    }
+
+    /// Says what would be, and changes nothing.
+    pub(crate) fn tell(&self, as_json: bool) -> Result<(), CliError> {
+        let unspoken = self.unspoken();
+        if as_json {
+            let speak = self.heard.iter().map(|(node, heard)| match heard {
+                Spoken::Nothing => json!({"node": node, "speaks": null}),
+                Spoken::Unnamed => {
+                    json!({"node": node, "speaks": [Level::UNNAMED.0, Level::UNNAMED.0]})
+                }
+                Spoken::Speaks(levels) => {
+                    json!({"node": node, "speaks": [levels.oldest().0, levels.newest().0]})
+                }
+            });
+            return print::line(json!({
+                "after": self.view.number, "level": self.level.0, "before": self.view.level,
+                "members": speak.collect::<Vec<_>>(),
+                "warning": (!unspoken.is_empty()).then(|| unspoken.join("; ")),
+            }));
+        }
+        let (next, now) = (self.view.number + 1, self.view.number);
+        let text = format!(
+            "view {next} would follow view {now}: level {} instead of {}",
+            self.level, self.view.level
+        );
+        print::line(match unspoken.is_empty() {
+            true => format!("{text}; all members speak it"),
+            false => format!("{text}: refused, {}", unspoken.join("; ")),
+        })
+    }
+
+    /// Members that do not speak the level, or were not heard, each with what is known.
+    fn unspoken(&self) -> Vec<String> {
+        let level = self.level;
+        let told = self.heard.iter().filter_map(|(node, heard)| match heard {
+            Spoken::Nothing => Some(format!("node {node} was not heard")),
+            Spoken::Unnamed if level == Level::UNNAMED => None,
+            Spoken::Unnamed => Some(format!(
+                "node {node} is of a build that knows no levels: it speaks level {}",
+                Level::UNNAMED
+            )),
+            Spoken::Speaks(levels) if levels.has(level) => None,
+            Spoken::Speaks(levels) => Some(format!("node {node} speaks {levels}")),
+        });
+        told.collect()
+    }
+
+    /// Has the level changed, and waits until nobody asks for another one. Returns the first slot of the new view.
+    pub(crate) fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
+        let until = Instant::now() + timeout;
+        let unspoken = self.unspoken();
+        if !unspoken.is_empty() {
+            return Err(CliError::conflict(format!(
+                "the group stays at level {}, because not every member speaks level {}: {}; nothing has changed",
+                self.view.level,
+                self.level,
+                unspoken.join("; ")
+            ))
+            .advise("start these nodes with a version that speaks it (without --speaks), or remove them from the group"));
+        }
+        let change = ViewChange {
+            after: ViewNumber(self.view.number),
+            acceptors: self.view.acceptors.iter().copied().map(NodeId).collect(),
+            window: self.view.window,
+        };
+        let level = self.level;
+        let set = Operation::SetLevel { change, level };
+        let slot = perform(access, timeout, (self.view.number, &set))?;
+        self.settle(access, until)?;
+        Ok(slot)
+    }
+
+    /// Waits until no node that is up asks for another level: what was decided at a higher one is in snapshots then, and a node can be
+    /// started with a version that does not speak that.
+    fn settle(&self, access: &GroupAccess, until: Instant) -> Result<(), CliError> {
+        loop {
+            let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+            let nodes = document["nodes"].as_array().into_iter().flatten();
+            let asks = |node: &Value| node["up"] == true && node["asks"] != self.level.0;
+            let others: Vec<String> = nodes
+                .filter(|node| asks(node))
+                .map(|node| node["id"].to_string())
+                .collect();
+            if others.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() + LOOK_EVERY > until {
+                return Err(CliError::with_code(
+                    code::OUTCOME_UNKNOWN,
+                    format!(
+                        "the group is at level {}, and these nodes ask for another one still: {}",
+                        self.level,
+                        others.join(", ")
+                    ),
+                )
+                .advise("wait until `quorate status -o json` shows the level as what each node asks; quorate snapshot may help"));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// The number of the view that the change makes.
+    pub(crate) fn number(&self) -> u64 {
+        self.view.number + 1
+    }
+}
+
+fn heard(node: &Value) -> Spoken {
+    let level = |at: usize| Some(Level(u16::try_from(node["speaks"][at].as_u64()?).ok()?));
+    let named = level(0).zip(level(1));
+    match named.and_then(|(oldest, newest)| Levels::new(oldest, newest)) {
+        _ if node["up"] != true => Spoken::Nothing,
+        Some(levels) => Spoken::Speaks(levels),
+        None => Spoken::Unnamed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_do_not_speak_a_level_or_were_not_heard_are_named() {
+        let member =
+            |node: u16| json!({"node": node, "incarnation": "00", "roles": [], "address": "-"});
+        let document = json!({
+            "view": {"number": 3, "first_slot": 1, "ordering": "multi-paxos", "replicas": [1, 2, 3], "acceptors": [1, 2, 3],
+                "window": 8, "persist": "disk", "members": [member(1), member(2), member(3), member(4)]},
+            "nodes": [{"id": 1, "up": true, "speaks": [19, 20]}, {"id": 2, "up": true}, {"id": 3, "up": false},
+                {"id": 4, "up": true, "speaks": [19, 19]}],
+        });
+        let plan = LevelPlan::of(Level(20), &document).unwrap();
+        let unspoken = [
+            "node 2 is of a build that knows no levels: it speaks level 19",
+            "node 3 was not heard",
+            "node 4 speaks level 19",
+        ];
+        assert_eq!(plan.unspoken(), unspoken);
+        let same = LevelPlan::of(Level(19), &document).unwrap_err();
+        assert_eq!(same.code, code::USAGE);
+    }
+}

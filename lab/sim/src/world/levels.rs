@@ -113,7 +113,7 @@ impl World {
         if self.nodes[&id].is_fit_for(view.level) || !self.tells_levels() {
             return false;
         }
-        self.exercised(Row::StartBelowLevel);
+        self.exercised(Row::BuildBelowLevel);
         let node = self.node(id);
         node.next_build = Some(newest());
         node.disks.crash(|outcomes| outcomes - 1);
@@ -124,7 +124,7 @@ impl World {
 
     /// A node is in a view whose level it does not speak.
     pub(super) fn ends_below_level(&mut self, id: NodeId) {
-        self.exercised(Row::EndedBelowLevel);
+        self.exercised(Row::BuildBelowLevel);
         self.start_build(id, newest());
     }
 

@@ -137,8 +137,7 @@ rows! {
     LevelLowered 2 "group set to a lower level";
     LevelRefused 80 "operator told that a member does not speak a level";
     LinkBelowLevel 10 "link refused to a node that does not speak the level";
-    StartBelowLevel 6 "start refused of a build that does not speak the level";
-    EndedBelowLevel 1 "node ended in a view whose level it does not speak";
+    BuildBelowLevel 6 "build ended that does not speak the level of its group";
     UnreadableKept 4 "message kept from a node that does not read it";
 }
 

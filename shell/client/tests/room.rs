@@ -11,7 +11,9 @@ use quorate_client::{
     CallCause, CallCell, CallEnd, CallError, Client, DriverOptions, Endpoint, Operation,
     OperationOptions,
 };
-use quorate_types::{ClusterId, FromClient, ObjectId, Outcome, SessionId, ToClient, Value};
+use quorate_types::{
+    ClusterId, FromClient, ObjectId, Outcome, SessionId, SessionTerms, ToClient, Value,
+};
 use quorate_wire::{FrameReader, Kind, put_answer, put_frame, requests};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -87,6 +89,10 @@ fn client(in_flight_max: usize, timeout: Duration) -> Client {
         ..DriverOptions::default()
     };
     options.session.in_flight_max = in_flight_max;
+    // No timer of the session is due soon.
+    options.session.terms = SessionTerms::expiring_after(SessionTerms::EXPIRY_MAX);
+    options.session.silence = SessionTerms::EXPIRY_MAX;
+    options.session.silence_max = SessionTerms::EXPIRY_MAX;
     Client::connect(&endpoint, options, None).unwrap()
 }
 
@@ -117,6 +123,26 @@ fn an_operation_that_finds_no_room_ends_by_its_own_deadline() {
     let late = CallError::NotExecuted(CallCause::DeadlinePassed);
     let ended = end_within(&client, ANSWERED, Duration::from_millis(100));
     assert_eq!(ended, Some(Err(late)));
+    client.close();
+    assert!(first.wait().is_err());
+}
+
+/// The thread that waits reads the socket, and nothing comes there.
+#[test]
+fn who_waits_for_long_hears_in_time_that_an_operation_found_no_room() {
+    let client = client(1, LONG);
+    let first = client.begin(call(UNANSWERED));
+    let options = OperationOptions {
+        timeout: Some(Duration::from_millis(100)),
+        ..OperationOptions::default()
+    };
+    let cells = [Arc::new(CallCell::default())];
+    client.begin_to(call(ANSWERED), options, &cells[0]);
+    let begun = Instant::now();
+    assert!(client.wait(&cells, &mut 0, PATIENCE));
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    let late = CallError::NotExecuted(CallCause::DeadlinePassed);
+    assert_eq!(cells[0].take(), Some(Err(late)));
     client.close();
     assert!(first.wait().is_err());
 }

@@ -249,6 +249,16 @@ def test_labels_are_numbers_of_threads_and_tasks_that_live() -> None:
     assert all(isinstance(label, int) and 0 < label < 1 << 31 for label in found)
 
 
+def test_a_task_gets_no_label_that_an_ended_one_had() -> None:
+    async def labels() -> list[int | None]:
+        async def one() -> int | None:
+            return quorate.label()
+
+        return [await asyncio.create_task(one()) for _ in range(100)]
+
+    assert len(set(asyncio.run(labels()))) == 100
+
+
 BEFORE = """
 import os, signal, sys, threading, quorate
 from quorate.objects import RLock

@@ -121,6 +121,16 @@ def test_who_lets_others_go_on_may_have_waited_behind_them(
     assert results(waiting) == [3, 2, 1]
 
 
+def test_who_goes_on_late_lets_those_behind_it_go_on(
+    group: LocalGroup[Store], others: Store, pool: ThreadPoolExecutor
+) -> None:
+    """The first one goes on after the last one was tried in vain, and brings what that one waits for."""
+    waiting = [begin(pool, others.wait_for, number) for number in (2, 1, 3)]
+    group.proxy.put(1)
+    assert results(waiting) == [2, 1, 3]
+    assert group.compare().is_equal
+
+
 def test_what_holds_them_up_may_end_and_they_go_on_elsewhere(
     group: LocalGroup[Store], others: Store, pool: ThreadPoolExecutor
 ) -> None:

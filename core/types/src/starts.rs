@@ -108,6 +108,23 @@ mod tests {
         assert_eq!(starts.begun_after(4, 13), 0);
     }
 
+    /// However many there are, they take the place of one.
+    #[test]
+    fn starts_that_wrote_nothing_push_no_other_out() {
+        let mut all = Starts::default();
+        let newest = Starts::MAX as u64;
+        for boot in 1..=3 * newest {
+            all.note(StartOfNode {
+                boot,
+                number: boot,
+                begun: 10 * boot.min(newest),
+            });
+        }
+        assert_eq!(all.begun_after(1, 1), 20);
+        assert_eq!(all.begun_after(newest - 1, newest - 1), 10 * newest);
+        assert_eq!(all.begun_after(3 * newest, 3 * newest), 0);
+    }
+
     #[test]
     fn the_newest_starts_are_kept() {
         let mut all = Starts::default();

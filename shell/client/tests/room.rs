@@ -11,7 +11,9 @@ use quorate_client::{
     CallCause, CallCell, CallEnd, CallError, Client, DriverOptions, Endpoint, Operation,
     OperationOptions,
 };
-use quorate_types::{ClusterId, FromClient, ObjectId, Outcome, SessionId, ToClient, Value};
+use quorate_types::{
+    ClusterId, FromClient, ObjectId, Outcome, SessionId, SessionTerms, ToClient, Value,
+};
 use quorate_wire::{FrameReader, Kind, put_answer, put_frame, requests};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -87,6 +89,10 @@ fn client(in_flight_max: usize, timeout: Duration) -> Client {
         ..DriverOptions::default()
     };
     options.session.in_flight_max = in_flight_max;
+    // No timer of the session is due soon.
+    options.session.terms = SessionTerms::expiring_after(SessionTerms::EXPIRY_MAX);
+    options.session.silence = SessionTerms::EXPIRY_MAX;
+    options.session.silence_max = SessionTerms::EXPIRY_MAX;
     Client::connect(&endpoint, options, None).unwrap()
 }
 
@@ -121,6 +127,26 @@ fn an_operation_that_finds_no_room_ends_by_its_own_deadline() {
     assert!(first.wait().is_err());
 }
 
+/// The thread that waits reads the socket, and nothing comes there.
+#[test]
+fn who_waits_for_long_hears_in_time_that_an_operation_found_no_room() {
+    let client = client(1, LONG);
+    let first = client.begin(call(UNANSWERED));
+    let options = OperationOptions {
+        timeout: Some(Duration::from_millis(100)),
+        ..OperationOptions::default()
+    };
+    let cells = [Arc::new(CallCell::default())];
+    client.begin_to(call(ANSWERED), options, &cells[0]);
+    let begun = Instant::now();
+    assert!(client.wait(&cells, &mut 0, PATIENCE));
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    let late = CallError::NotExecuted(CallCause::DeadlinePassed);
+    assert_eq!(cells[0].take(), Some(Err(late)));
+    client.close();
+    assert!(first.wait().is_err());
+}
+
 #[test]
 fn what_is_begun_with_the_usual_timeout_ends_by_it_where_no_room_comes() {
     let timeout = Duration::from_secs(1);
@@ -131,6 +157,20 @@ fn what_is_begun_with_the_usual_timeout_ends_by_it_where_no_room_comes() {
         assert!(call.wait().is_err());
     }
     assert!(begun.elapsed() < 10 * timeout, "they waited together");
+}
+
+/// So many that not even the queue has room for the last ones: their time runs while they wait for it.
+#[test]
+fn an_operation_that_is_not_even_queued_ends_by_its_own_deadline() {
+    let timeout = Duration::from_secs(3);
+    let client = client(1, timeout);
+    let begun = Instant::now();
+    let calls: Vec<_> = (0..4200).map(|_| client.begin(call(UNANSWERED))).collect();
+    for call in calls {
+        assert!(call.wait().is_err());
+    }
+    let took = begun.elapsed();
+    assert!(took < 2 * timeout - Duration::from_secs(1), "{took:?}");
 }
 
 #[test]

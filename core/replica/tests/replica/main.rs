@@ -2,6 +2,7 @@
 //! what happens when the objects, the leader or the majority fail.
 
 mod admission;
+mod ages;
 mod agreement;
 mod clocks;
 mod disconnects;

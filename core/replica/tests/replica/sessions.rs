@@ -8,16 +8,16 @@ use quorate_types::{
 };
 
 const EXPIRY: Duration = Duration::from_millis(1_600);
-const STEP: Duration = Duration::from_millis(100);
+pub(crate) const STEP: Duration = Duration::from_millis(100);
 
-fn world(nodes: u16) -> World {
+pub(crate) fn world(nodes: u16) -> World {
     let mut world = World::new(nodes);
     world.terms = SessionTerms::expiring_after(EXPIRY);
     world.is_led = true;
     world
 }
 
-fn is_open(world: &World, at: usize) -> bool {
+pub(crate) fn is_open(world: &World, at: usize) -> bool {
     world.nodes[at].replica.status().sessions == 1
 }
 
@@ -36,7 +36,7 @@ fn full(number: u64, ahead: u64) -> ToClient {
     }
 }
 
-fn pass_steps(world: &mut World, steps: u64) {
+pub(crate) fn pass_steps(world: &mut World, steps: u64) {
     for _ in 0..steps {
         world.pass(STEP);
     }

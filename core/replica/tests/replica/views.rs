@@ -201,6 +201,22 @@ fn a_change_of_acceptors_ends_no_session_of_a_client_that_was_heard_before() {
     assert_eq!(open(&world), 0, "it ends when its time is over");
 }
 
+/// Its instance begins without knowing of any.
+#[test]
+fn the_orderers_of_a_further_view_are_told_that_there_are_sessions() {
+    let mut world = world();
+    world.open(0, 10);
+    let all: Vec<_> = [0, 1, 2].map(|at| (at, true)).into();
+    for after in 1..=2 {
+        world.pass(Duration::from_millis(100));
+        let mut told = std::mem::take(&mut world.shared.borrow_mut().attended);
+        told.sort_unstable();
+        assert_eq!(told, all, "in view {after}");
+        ask(&mut world, 0, 50, change(after, &[0]));
+        fill(&mut world, WINDOW);
+    }
+}
+
 fn view(number: u64) -> ViewId {
     ViewId {
         group: GroupId::default(),

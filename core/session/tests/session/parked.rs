@@ -2,7 +2,9 @@
 
 use crate::{SESSION, World, sequences};
 use quorate_session::{Cause, Failure, Operation, PARKED_MAX, Ticket};
-use quorate_types::{Ask, CommandId, Duration, ObjectId, ReadLevel, Refusal, ToClient, Value};
+use quorate_types::{
+    Ask, CommandId, Duration, ObjectId, ReadLevel, Refusal, Time, ToClient, Value,
+};
 
 impl World {
     fn park(&mut self, sequence: u64) {
@@ -69,6 +71,26 @@ fn a_parked_call_that_was_sent_away_is_sent_again_under_its_id() {
     assert_eq!(world.dialled(), ["b:1"]);
     world.connect(2);
     assert_eq!(sequences(&world.sent()), [1]);
+}
+
+/// Their pauses end one after the other.
+#[test]
+fn parked_calls_that_were_refused_are_sent_again_each_in_its_time() {
+    let mut world = World::open_with(&["park", "park"]);
+    world.park(1);
+    world.park(2);
+    world.sent();
+    let pause = Duration::from_millis(11);
+    world.refuse(1, Refusal::Overloaded);
+    world.now = world.now + Duration::from_millis(5);
+    world.refuse(2, Refusal::Overloaded);
+    assert_eq!(sequences(&world.sent()), []);
+    world.now = Time(0) + pause;
+    world.wake();
+    assert_eq!(sequences(&world.sent()), [1]);
+    world.now = world.now + pause;
+    world.wake();
+    assert_eq!(sequences(&world.sent()), [2]);
 }
 
 #[test]

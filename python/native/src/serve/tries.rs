@@ -9,6 +9,7 @@ use crate::{decode, encode, environment, steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use quorate_types::{Agenda, CallPlace, CommandId, Wall};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What an object was before a call.
@@ -91,23 +92,22 @@ impl Server<'_> {
         place: CallPlace,
         answers: &mut Wakes,
     ) -> PyResult<()> {
-        let mut tried = turn::tried(object);
-        while !tried.is_empty() {
-            let (mut waiting, mut unseen) = (Vec::new(), 0);
-            for id in tried {
-                // They are in memory until the step is over.
-                if answers.iter().map(Vec::len).sum::<usize>() > turn::ANSWERS_BYTES_MAX {
-                    return Ok(());
-                }
-                if self.try_again(object, id, place, answers)? {
-                    // Those behind it see what it has changed.
-                    unseen = waiting.len();
-                } else {
-                    waiting.push(id);
-                }
+        let mut waiting = VecDeque::from(turn::tried(object));
+        // So many in front have not seen the last change.
+        let mut unseen = waiting.len();
+        while unseen > 0
+            && let Some(id) = waiting.pop_front()
+        {
+            // They are in memory until the step is over.
+            if answers.iter().map(Vec::len).sum::<usize>() > turn::ANSWERS_BYTES_MAX {
+                return Ok(());
             }
-            waiting.truncate(unseen);
-            tried = waiting;
+            unseen -= 1;
+            if self.try_again(object, id, place, answers)? {
+                unseen = waiting.len();
+            } else {
+                waiting.push_back(id);
+            }
         }
         Ok(())
     }

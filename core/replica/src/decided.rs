@@ -16,8 +16,8 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Batch, Body, CallPlace, Command, CommandId, ConnectionId, NodeId, ObjectId, Outcome,
-    Refusal, SessionId, Slot, Stamp, ToClient, Value,
+    Ask, Batch, Body, CallPlace, Command, CommandId, ConnectionId, Level, NodeId, ObjectId,
+    Outcome, Refusal, SessionId, Slot, Stamp, ToClient, Value,
 };
 use std::ops::Range;
 
@@ -294,6 +294,9 @@ impl<O: Ordering> Replica<O> {
             }
             Body::ChangeView { change, who } => {
                 let asked = self.internals.landed(command.id);
+                if command.level() > Level::UNNAMED {
+                    self.levels.written(command.level(), slot);
+                }
                 self.view_change_decided(slot, (*change, who), asked, out);
             }
             Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Keep { .. } => {

@@ -177,10 +177,10 @@ impl<O: Ordering> Replica<O> {
             ticks: Ticks::default(),
             events: VecDeque::new(),
             effects: Effects::new(),
+            levels: SpokenLevels::new(first.level, &remembered.views),
             instances: Instances::new((ordering, nodes), remembered.views),
             view_waits: Vec::new(),
             rejoining: Rejoining::default(),
-            levels: SpokenLevels::new(first.level),
             observers: NodeSet::empty(),
             config,
         };

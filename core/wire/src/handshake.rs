@@ -292,6 +292,8 @@ pub enum RejectReason {
     NotAMember,
     /// The node does not serve the group: the Welcome before has said who does.
     Elsewhere,
+    /// What is to be said now is of a level that the sender does not read; later that may be over.
+    Unreadable,
     /// A reason of a later version.
     Other(u8),
 }
@@ -313,6 +315,7 @@ impl RejectReason {
             RejectReason::Forbidden => 9,
             RejectReason::NotAMember => 10,
             RejectReason::Elsewhere => 11,
+            RejectReason::Unreadable => 12,
             RejectReason::Other(number) => number,
         }
     }
@@ -330,6 +333,7 @@ impl RejectReason {
             9 => RejectReason::Forbidden,
             10 => RejectReason::NotAMember,
             11 => RejectReason::Elsewhere,
+            12 => RejectReason::Unreadable,
             number => RejectReason::Other(number),
         }
     }

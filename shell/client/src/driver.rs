@@ -542,6 +542,7 @@ pub(crate) fn is_passing(reason: RejectReason) -> bool {
         | RejectReason::Malformed
         | RejectReason::Forbidden
         | RejectReason::NotAMember
+        | RejectReason::Unreadable
         | RejectReason::Other(_) => false,
     }
 }

@@ -156,6 +156,13 @@ impl Transport {
         if let Some(view) = reject.without_you() {
             self.arrivals.push(Arrival::Dismissed { peer, view });
         }
+        if matches!(
+            reject.reason,
+            RejectReason::Version | RejectReason::Unreadable
+        ) && let Some(peer) = self.peers.get_mut(&peer)
+        {
+            peer.rest();
+        }
         if reject.reason == RejectReason::Version {
             let text = reject.text;
             self.arrivals.push(Arrival::Unspoken { peer, text });

@@ -75,7 +75,7 @@ impl Transport {
                 "what is decided here is of level {level} and you speak {speaks}: start a version that speaks level {level}; \
                  where the group was set to a lower level, wait until the log before is in a snapshot (quorate snapshot)"
             );
-            self.refuse_level(slot, node, text, now);
+            self.turn_level_away(slot, node, (RejectReason::Unreadable, text), now);
         }
     }
 
@@ -118,13 +118,25 @@ impl Transport {
         self.slots[slot].as_ref().map(|connection| connection.level)
     }
 
-    /// A node does not speak what it must: it is told, and so is who reads this node's log.
+    /// A node does not speak what it must: it is told so, and so is who reads this node's log.
     pub(crate) fn refuse_level(&mut self, slot: usize, node: NodeId, text: String, now: Time) {
-        if let Some(peer) = self.peers.get_mut(&node)
-            && peer.may_log_refusal(now)
-        {
-            tracing::warn!(peer = %node, text, "peer refused: it does not speak the level of the group");
+        self.turn_level_away(slot, node, (RejectReason::Version, text), now);
+    }
+
+    fn turn_level_away(
+        &mut self,
+        slot: usize,
+        node: NodeId,
+        (reason, text): (RejectReason, String),
+        now: Time,
+    ) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            // It would come back at once, only to be cut off again.
+            peer.rest();
+            if peer.may_log_refusal(now) {
+                tracing::warn!(peer = %node, text, "peer refused: it does not speak the level of the group");
+            }
         }
-        self.reject(slot, RejectReason::Version, text, now);
+        self.reject(slot, reason, text, now);
     }
 }

@@ -65,6 +65,11 @@ impl RemotePeer {
         self.way = PeerState::Idle { at };
     }
 
+    /// The next try comes after the longest pause.
+    pub(crate) fn rest(&mut self) {
+        self.pause = BACKOFF_MAX;
+    }
+
     /// The link stands.
     pub(crate) fn linked(&mut self, slot: usize, epoch: LinkEpoch) {
         self.way = PeerState::Linked { slot, epoch };

@@ -4,10 +4,10 @@
 //! node whose build does not speak the level of a view takes no part in it. What was decided at a higher level stays in logs and
 //! snapshots for a while after the group was set to a lower one: until then the group asks for the higher one still. Claims rp-115, rp-116.
 
-use crate::{Output, Replica};
-use quorate_ordering::Ordering;
+use crate::{Output, Replica, ViewPasts};
+use quorate_ordering::{Entry, Ordering, Record};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Level, Levels, MemberChange, NodeId, Slot, View, ViewNumber};
+use quorate_types::{Command, Level, Levels, MemberChange, NodeId, Slot, View, ViewNumber};
 use std::collections::BTreeMap;
 
 /// What is known of levels here.
@@ -17,18 +17,23 @@ pub(crate) struct SpokenLevels {
     peers: BTreeMap<NodeId, Levels>,
     /// The level of the view to which this node turned last.
     in_force: Level,
-    /// A level above that of the view in force, and the last slot that may have been decided at it.
+    /// The highest level that is needed to read this log, where that may be above the view's, and the last slot that needs more than
+    /// the lowest.
     before: Option<(Level, Slot)>,
 }
 
 impl SpokenLevels {
-    /// Those of a node that begins at this level.
-    pub(crate) fn new(in_force: Level) -> SpokenLevels {
-        SpokenLevels {
+    /// Those of a node that begins at this level, with a log of views before.
+    pub(crate) fn new(in_force: Level, log: &ViewPasts) -> SpokenLevels {
+        let mut levels = SpokenLevels {
             peers: BTreeMap::new(),
             in_force,
             before: None,
+        };
+        for record in log.records.values().flatten() {
+            levels.found(record);
         }
+        levels
     }
 
     /// A peer that is about to be linked says what it speaks.
@@ -41,9 +46,27 @@ impl SpokenLevels {
         self.peers.remove(&peer);
     }
 
+    /// Up to this slot the log has what only who speaks the level reads.
+    pub(crate) fn written(&mut self, level: Level, slot: Slot) {
+        let (highest, last) = self.before.unwrap_or((level, slot));
+        self.before = Some((highest.max(level), last.max(slot)));
+    }
+
+    /// The log has this record.
+    fn found(&mut self, record: &Record) {
+        let (Entry::Vote { slot, batch, .. } | Entry::Chosen { slot, batch }) = &record.entry
+        else {
+            return;
+        };
+        let highest = batch.commands().iter().map(Command::level).max();
+        if let Some(level) = highest.filter(|level| *level > Level::UNNAMED) {
+            self.written(level, *slot);
+        }
+    }
+
     fn speaks(&self, peer: NodeId, level: Level) -> bool {
         let peer = self.peers.get(&peer);
-        peer.is_some_and(|levels| levels.has(level))
+        peer.is_some_and(|levels| levels.has(level) && levels.has(Level::NAMED))
     }
 }
 
@@ -56,7 +79,7 @@ impl<O: Ordering> Replica<O> {
         let next = self.replicated.views.next();
         let next = next.map(|next| (next.level, next.number));
         let before = self.levels.before.map(|(level, _)| (level, view.number));
-        let all = [Some((view.level, view.number)), next, before];
+        let all = [before, Some((view.level, view.number)), next];
         let highest = all.into_iter().flatten().max_by_key(|(level, _)| *level);
         highest.expect("a view is in force")
     }
@@ -74,7 +97,9 @@ impl<O: Ordering> Replica<O> {
         let own = self.config.own;
         let others = self.view().nodes().without(own);
         let mut others = others.iter();
-        self.config.speaks.has(*level) && others.all(|node| self.levels.speaks(node, *level))
+        // The command that lowers a level is itself of a higher one.
+        let is_own = self.config.speaks.has(*level) && self.config.speaks.has(Level::NAMED);
+        is_own && others.all(|node| self.levels.speaks(node, *level))
             || planted(Plant::LevelUnheard)
     }
 
@@ -85,7 +110,7 @@ impl<O: Ordering> Replica<O> {
         let (last, is_spoken) = (view.first_slot.previous(), self.speaks_level_of(view));
         let before = std::mem::replace(&mut self.levels.in_force, level);
         if before > level {
-            self.levels.before = Some((before, last));
+            self.levels.written(before, last);
         }
         if !is_spoken {
             let view = number;

@@ -49,6 +49,8 @@ impl<O: Ordering> Replica<O> {
             // The slots of the view before are not yet in a snapshot of a majority.
             Ok(_) if self.instances.len() > 1 => Some(Refusal::ViewConflict),
             Ok(_) if !has_room => Some(Refusal::Overloaded),
+            // Nothing would change but the log, which fewer builds would read.
+            Ok(_) if who == MemberChange::Level(self.view().level) => Some(Refusal::NoSuchView),
             Ok(_) if !self.is_spoken(&who) => Some(Refusal::LevelNotSpoken),
             Ok(_) if !self.can_order() => Some(Refusal::StorageFull),
             Ok(view) if !self.is_ready(&view) => Some(Refusal::ViewNotReady),

@@ -1,12 +1,14 @@
 //! The level of the group: who is asked for it, when it is raised and lowered, and what becomes of a node that does not speak it.
 
 use crate::views::{WINDOW, change, fill, refusal};
-use crate::world::{World, meta};
-use quorate_ordering::LinkState;
-use quorate_replica::{Input, Output};
+use crate::world::{World, config, meta};
+use quorate_ordering::{Entry, LinkState, Ordering, Record, Standing, ViewPast};
+use quorate_replica::{Input, Output, Remembered, Replica, ViewPasts};
 use quorate_types::{
-    Body, FromClient, Level, Levels, MemberChange, NodeId, Refusal, Slot, ToClient, ViewNumber,
+    Batch, Body, FromClient, Level, Levels, MemberChange, NodeId, Refusal, Slot, Stamp, ToClient,
+    ViewNumber,
 };
+use std::collections::BTreeMap;
 
 const LOW: Level = Level(19);
 const HIGH: Level = Level(20);
@@ -167,4 +169,122 @@ fn a_snapshot_of_a_lowered_group_names_no_higher_level() {
         (core.view.level, previous.level, previous.number.0),
         (LOW, LOW, 2)
     );
+}
+
+/// It would change nothing, and the command is of a level that the members need not read.
+#[test]
+fn a_level_at_which_the_group_is_already_is_not_put_into_its_log() {
+    let mut world = world();
+    world.shared.borrow_mut().linked = vec![1, 2];
+    hears(&mut world, 1, LOW);
+    hears(&mut world, 2, LOW);
+    set(&mut world, 1, LOW);
+    assert_eq!(refusal(&mut world, 50), Some(Refusal::NoSuchView));
+}
+
+/// It has no effect, and is in the log all the same.
+#[test]
+fn a_change_of_the_level_that_came_too_late_is_asked_for_until_it_is_gone_from_the_log() {
+    let mut world = world();
+    world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1]),
+        who: MemberChange::Same,
+    })]);
+    let late = world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1, 2]),
+        who: MemberChange::Level(HIGH),
+    })]);
+    fill(&mut world, WINDOW);
+    assert_eq!(level_of(&world, 0), (2, LOW), "the other change came first");
+    let asked = |world: &World| world.nodes[0].replica.level_asked().0;
+    assert_eq!(asked(&world), HIGH, "slot {late} of its log is of level 20");
+    world.shared.borrow_mut().trimmed = late;
+    fill(&mut world, 1);
+    assert_eq!(asked(&world), LOW);
+}
+
+/// The second of two requests is ordered in the view that the first has made.
+#[test]
+fn a_second_wish_for_the_lower_level_is_of_the_higher_one() {
+    let mut world = world();
+    decided(&mut world, 1, HIGH);
+    world.checkpoint(0);
+    let first = decided(&mut world, 2, LOW);
+    let late = world.decide(vec![meta(Body::ChangeView {
+        change: change(2, &[0, 1, 2]),
+        who: MemberChange::Level(LOW),
+    })]);
+    assert!(late >= first, "it is beyond the last slot of view 2");
+    world.shared.borrow_mut().trimmed = first.previous();
+    fill(&mut world, 1);
+    assert_eq!(
+        world.nodes[0].replica.level_asked().0,
+        HIGH,
+        "slot {late} is in its log"
+    );
+}
+
+/// A start from a snapshot of the lower level, over a log that has the higher one still.
+#[test]
+fn a_restarted_node_asks_for_the_level_of_what_its_log_has() {
+    let mut world = world();
+    decided(&mut world, 1, HIGH);
+    world.checkpoint(0);
+    let first = decided(&mut world, 2, LOW);
+    let who = MemberChange::Level(LOW);
+    let change = change(2, &[0, 1, 2]);
+    let lowering = vec![meta(Body::ChangeView { change, who })];
+    world.checkpoint(0);
+    assert_eq!(
+        world.nodes[0].replica.level_asked().0,
+        HIGH,
+        "nothing is trimmed"
+    );
+    let images = &world.nodes[0].objects.images;
+    let recovered = images.values().last().expect("it took one").recovered();
+    let mut own = config(3, 0);
+    own.view.window = WINDOW;
+    own.speaks = upto(HIGH);
+    let view = recovered.core.view.configured(&own.view);
+    let record = Record {
+        view: quorate_types::ViewId {
+            group: quorate_types::GroupId(1),
+            number: ViewNumber(2),
+        },
+        entry: Entry::Chosen {
+            slot: first.previous(),
+            batch: Batch::new(Stamp::default(), lowering),
+        },
+    };
+    let remembered = Remembered {
+        snapshot: Some(recovered),
+        views: ViewPasts {
+            begun: ViewNumber(3),
+            records: BTreeMap::from([(ViewNumber(2), vec![record])]),
+            is_damaged: false,
+        },
+        ..Remembered::default()
+    };
+    let ordering = world.nodes[0].replica.ordering();
+    let ordering = ordering.of_view(world.now, view, Standing::Voter, ViewPast::None);
+    let (replica, _) = Replica::new(own, ordering, remembered, world.now);
+    assert_eq!(
+        replica.level_asked().0,
+        HIGH,
+        "its log has view 2 still, and it teaches it"
+    );
+}
+
+/// Two steps down at a node that has trimmed nothing meanwhile.
+#[test]
+fn the_highest_of_several_levels_is_asked_for() {
+    let top = Level(21);
+    let mut world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.speaks = Levels::new(LOW, top).unwrap();
+    });
+    decided(&mut world, 1, top);
+    decided(&mut world, 2, HIGH);
+    decided(&mut world, 3, LOW);
+    assert_eq!(world.nodes[1].replica.level_asked().0, top);
 }

@@ -241,6 +241,25 @@ def test_a_future_that_was_not_sent_is_cancelled_and_its_call_is_never_executed(
         assert proxy.get() == 2048
 
 
+def test_a_call_that_waits_until_it_may_be_begun_ends_in_its_own_time(tmp_path: Path) -> None:
+    with stopped_group(tmp_path) as (endpoint, pids), quorate.connect(endpoint, timeout=60.0) as proxy:
+        stop(pids)
+        # About 2048 are in flight and 4096 are queued, until this one makes room for another one.
+        others = [quorate.submit(proxy.add, 1) for _ in range(6100)]
+        others.append(quorate.submit(quorate.options(proxy, timeout=2.0).add, 1))
+        add = quorate.options(proxy, timeout=4.0).add
+        for _ in range(200):
+            begun = time.monotonic()
+            others.append(quorate.submit(add, 1))
+            if time.monotonic() - begun > 1.0:
+                break
+        else:
+            pytest.fail("there is room without an end")
+        assert isinstance(others[-1].exception(), quorate.QuorateError)
+        assert time.monotonic() - begun < 5.0
+        resume(pids)
+
+
 def test_a_thread_that_waits_for_a_future_hears_that_it_was_cancelled(tmp_path: Path) -> None:
     with stopped_group(tmp_path) as (endpoint, pids), quorate.connect(endpoint) as proxy:
         stop(pids)

@@ -1,9 +1,9 @@
 //! Questions of operators' tools to one node, one after the other on one connection, without a session.
 
-use crate::inquiry::{greet, invalid, next_frame, unanswered};
+use crate::inquiry::{greet, invalid, next_frame, unanswered, write_whole};
 use crate::stream::ClientStream;
 use crate::{ConnectError, TlsClient};
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use quorate_types::GroupId;
 use quorate_wire::limits::CLIENT_BODY_BYTES_MAX;
 use quorate_wire::{
@@ -70,10 +70,7 @@ impl AdminConnection {
         put_frame(&mut out, Kind::AdminRequest, self.group, |body| {
             put_admin_request(body, request);
         });
-        while !out.is_empty() {
-            let taken = self.stream.write(&out)?;
-            out.advance(taken);
-        }
+        write_whole(&mut self.stream, out)?;
         loop {
             let frame = next_frame(&mut self.stream, &mut self.reader, end)?;
             // Notices for clients may come between.

@@ -134,10 +134,7 @@ pub(crate) fn greet(
     let mut out = BytesMut::new();
     put_frame(&mut out, Kind::Hello, group, |body| hello.put(body));
     also(&mut out);
-    while !out.is_empty() {
-        let taken = stream.write(&out)?;
-        out.advance(taken);
-    }
+    write_whole(&mut stream, out)?;
     loop {
         let frame = next_frame(&mut stream, reader, end)?;
         if frame.kind == Kind::Welcome {
@@ -172,10 +169,30 @@ pub(crate) fn next_frame(
             return Err(ErrorKind::TimedOut.into());
         }
         stream.socket().set_read_timeout(Some(left))?;
-        if stream.receive(reader).1? == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
+        match stream.receive(reader).1 {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            // A signal that the process handles says nothing of the node.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => {
+                received?;
+            }
         }
     }
+}
+
+/// Writes all of it; a signal that the process handles does not end that.
+pub(crate) fn write_whole(
+    stream: &mut ClientStream<TcpStream>,
+    mut out: BytesMut,
+) -> io::Result<()> {
+    while !out.is_empty() {
+        match stream.write(&out) {
+            Ok(taken) => out.advance(taken),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {

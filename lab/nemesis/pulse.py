@@ -64,11 +64,21 @@ class Pulse(threading.Thread):
         while not self._ended.is_set():
             try:
                 with quorate.connect(self._endpoint, timeout=10.0) as proxy:
-                    while not self._ended.is_set():
-                        self._call(proxy)
-                        self.answers.append(time.monotonic_ns())
+                    self._go_on(proxy)
             except (quorate.NotExecuted, quorate.OutcomeUnknown):
                 self._ended.wait(0.01)
+
+    def _go_on(self, proxy: object) -> None:
+        """Call as long as there is the session; a new connection may be one to another cluster."""
+        while not self._ended.is_set():
+            try:
+                self._call(proxy)
+            except quorate.SessionExpired:
+                return
+            except (quorate.NotExecuted, quorate.OutcomeUnknown):
+                self._ended.wait(0.01)
+            else:
+                self.answers.append(time.monotonic_ns())
 
     def _call(self, proxy: object) -> None:
         if self._level is None:

@@ -555,7 +555,8 @@ impl Plant {
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 11] = [
+    pub const RARE: [Plant; 12] = [
+        Plant::ProposalsNotSentAgain,
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,
         Plant::ReadUnconfirmed,

@@ -155,9 +155,22 @@ class Ages:
         while not self._ended.is_set():
             try:
                 with quorate.connect(endpoint, timeout=CALL_TIMEOUT_S) as proxy:
-                    asked = proxy if level is None else quorate.reading(proxy, level=level)
+                    if level is None:
+                        self._mark_on(proxy, call)
+                        continue
+                    asked = quorate.reading(proxy, level=level)
                     until = time.monotonic() + CONNECTION_S
                     while time.monotonic() < until and not self._ended.wait(PAUSE_S):
                         call(asked)
             except (quorate.NotExecuted, quorate.OutcomeUnknown):
                 self._ended.wait(PAUSE_S)
+
+    def _mark_on(self, proxy: Texts, call: Callable[[Texts], None]) -> None:
+        """While there is the session: a new connection may be one to another cluster."""
+        while not self._ended.wait(PAUSE_S):
+            try:
+                call(proxy)
+            except quorate.SessionExpired:
+                return
+            except (quorate.NotExecuted, quorate.OutcomeUnknown):
+                continue

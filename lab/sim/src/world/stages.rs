@@ -180,7 +180,13 @@ impl World {
         let mut walls = self.nodes.values().map(|node| node.clock.wall(self.now));
         let due = self.judge.agreed_time().0 + PATIENCE.0;
         let comes_up = |wall: Wall| wall.0 <= due && due - wall.0 < BEHIND_MAX.0;
-        self.now.since(since) > CONVERGED_WITHIN && !walls.any(comes_up)
+        // Where the table is full, who lost a session waits for a place until that is over.
+        let lives = self
+            .clients
+            .values()
+            .map(|client| client.config.terms.expiry.0);
+        let longest = CONVERGED_WITHIN.0 + lives.max().unwrap_or(0);
+        self.now.since(since).0 > longest && !walls.any(comes_up)
     }
 
     /// All nodes lose power at once; in memory mode nobody does, for nothing would be left.

@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import TypeVar
 
 import quorate
 from quorate.objects import Lock, Queue
 
+T = TypeVar("T")
 PATIENCE_S = 60.0
 WARM = 500
 REST_S = 0.002
@@ -46,6 +48,17 @@ def pair(lock: Lock) -> None:
     lock.release()
 
 
+def together_s(act: Callable[[T], None], work: list[T]) -> float:
+    """Do something with each at the same time, on a thread each: how long that took, in seconds."""
+    threads = [threading.Thread(target=act, args=(each,)) for each in work]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - began
+
+
 def hand_overs(endpoint: str, clients: int, rounds: int) -> tuple[float, int]:
     """Let clients ask for one lock all the time: hand-overs a second, and how often two had it."""
     inside, broken = [0], [0]
@@ -63,13 +76,7 @@ def hand_overs(endpoint: str, clients: int, rounds: int) -> tuple[float, int]:
         locks = [
             stack.enter_context(connect(endpoint, Lock, timeout=PATIENCE_S)) for _ in range(clients)
         ]
-        threads = [threading.Thread(target=hold, args=(lock,)) for lock in locks]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return clients * rounds / (time.perf_counter() - began), broken[0]
+        return clients * rounds / together_s(hold, locks), broken[0]
 
 
 def pairs_a_second(endpoint: str, clients: int, rounds: int) -> float:
@@ -87,13 +94,7 @@ def pairs_a_second(endpoint: str, clients: int, rounds: int) -> float:
             [group.get_or_create(Lock, f"lock-{at % clients}") for at in (number, number + 1)]
             for number, group in enumerate(groups)
         ]
-        threads = [threading.Thread(target=use, args=(own,)) for own in work]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return clients * rounds / (time.perf_counter() - began)
+        return clients * rounds / together_s(use, work)
 
 
 def wake_up_us(items: Queue[int], taker: Queue[int], count: int) -> float:

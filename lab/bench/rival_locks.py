@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 import quorate
 import rivals
+from locks import together_s
 from quorate.objects import Lock
 
 PATIENCE_S = 60.0
@@ -63,13 +63,7 @@ def pairs_a_second(work: list[list[rivals.Lock]], rounds: int) -> float:
         for turn in range(rounds):
             pair(locks[turn % len(locks)])
 
-    threads = [threading.Thread(target=use, args=(locks,)) for locks in work]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return len(work) * rounds / (time.perf_counter() - began)
+    return len(work) * rounds / together_s(use, work)
 
 
 def measure(service: rivals.Service, clients: int, rounds: int) -> None:

@@ -37,8 +37,8 @@ pub(crate) struct Caller {
 #[derive(Debug)]
 pub(crate) struct CallerLink {
     /// `None` for a copy that nobody hears of.
-    caller: Option<usize>,
-    node: NodeId,
+    pub(crate) caller: Option<usize>,
+    pub(crate) node: NodeId,
     life: u64,
     /// Something was lost on it: nothing more passes.
     is_broken: bool,
@@ -182,7 +182,10 @@ impl Rehearsal {
         let at = self.now + self.latency();
         if let Some(link) = self.connections.get_mut(&connection) {
             link.last_up = at.max(Time(link.last_up.0 + 1));
-            let at = link.last_up;
+            let (at, node) = (link.last_up, link.node);
+            if self.is_traced() {
+                self.trace_request((caller, node), &message, at);
+            }
             let asked = Occurrence::Asked {
                 connection,
                 message,

@@ -15,8 +15,10 @@ mod rehearsal;
 mod running;
 mod schedule;
 mod snapshots;
+mod tracing;
 
 pub use callers::EndedOperation;
 pub use objects::{ExecutedCall, RehearsedObjects};
 pub use quorate_session::{Answer, Cause, Failure, Operation, Ticket};
 pub use rehearsal::{Rehearsal, RehearsalConfig, RehearsedState};
+pub use tracing::{Party, TracedMessage};

@@ -14,6 +14,9 @@ pub const STEPS_MAX: u64 = 2_000_000;
 /// Ended operations that nobody has taken: their owner waits for each, so a few per client.
 pub const ENDED_MAX: usize = 65_536;
 
+/// Messages of one trace: a command takes a few dozen on nine nodes.
+pub const TRACED_MAX: usize = 4_096;
+
 /// How long a link that carries nothing stands before both ends give it up.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 

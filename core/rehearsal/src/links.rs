@@ -5,7 +5,7 @@ use crate::objects::RehearsedObjects;
 use crate::rehearsal::Rehearsal;
 use crate::schedule::Occurrence;
 use quorate_any::AnyMessage;
-use quorate_ordering::LinkState;
+use quorate_ordering::{Lane, LinkState};
 use quorate_replica::PeerMessage;
 use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,14 +29,21 @@ fn pair(one: NodeId, other: NodeId) -> (NodeId, NodeId) {
 
 impl Rehearsal {
     pub(crate) fn latency(&mut self) -> Duration {
-        Duration::from_micros(self.dice.between(50, 300))
+        let drawn = Duration::from_micros(self.dice.between(50, 300));
+        self.trace.as_ref().map_or(drawn, |trace| trace.link)
     }
 
     fn is_cut(&self, one: NodeId, other: NodeId) -> bool {
         self.nodes[&one].is_cut || self.nodes[&other].is_cut
     }
 
-    pub(crate) fn send(&mut self, from: NodeId, to: NodeSet, message: &PeerMessage<AnyMessage>) {
+    pub(crate) fn send(
+        &mut self,
+        from: NodeId,
+        to: NodeSet,
+        lane: Lane,
+        message: &PeerMessage<AnyMessage>,
+    ) {
         for peer in to.iter() {
             let Some(epoch) = self.links.epochs.get(&pair(from, peer)).copied() else {
                 continue;
@@ -51,6 +58,9 @@ impl Rehearsal {
             let last = self.links.last.get(&(from, peer)).copied();
             let at = last.map_or(at, |last| at.max(Time(last.0 + 1)));
             self.links.last.insert((from, peer), at);
+            if self.is_traced() {
+                self.trace_peer((from, peer), lane, message, at);
+            }
             let arrives = Occurrence::Arrives {
                 from,
                 to: peer,

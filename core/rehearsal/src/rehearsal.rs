@@ -7,6 +7,7 @@ use crate::links::RehearsedLinks;
 use crate::objects::RehearsedObjects;
 use crate::running::RehearsedNode;
 use crate::schedule::{Occurrence, Schedule};
+use crate::tracing::Trace;
 use quorate_types::{
     ConnectionId, Duration, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence,
     Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
@@ -71,6 +72,7 @@ pub struct Rehearsal {
     pub(crate) now: Time,
     pub(crate) opened: u64,
     pub(crate) ended: Vec<EndedOperation>,
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Rehearsal {
@@ -107,6 +109,7 @@ impl Rehearsal {
             now,
             opened: 0,
             ended: Vec::new(),
+            trace: None,
         };
         let ids: Vec<NodeId> = rehearsal.ids().collect();
         for id in ids {

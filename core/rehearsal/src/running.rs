@@ -210,10 +210,11 @@ impl Rehearsal {
         inbox: &mut Inbox,
     ) {
         match output {
-            Output::Send { to, message, .. } => self.send(id, to, &message),
+            Output::Send { to, lane, message } => self.send(id, to, lane, &message),
             Output::Reply { to, message } => self.answer(to, message),
             Output::Persist { mark, record } => {
-                let after = Duration::from_micros(self.dice.between(20, 200));
+                let drawn = Duration::from_micros(self.dice.between(20, 200));
+                let after = self.trace.as_ref().map_or(drawn, |trace| trace.write);
                 let at = self.now + after;
                 let node = self.node(id);
                 node.disk.write(mark, record);
@@ -309,6 +310,9 @@ impl Rehearsal {
     fn answer(&mut self, to: quorate_types::ConnectionId, message: ToClient) {
         let at = self.after_last_answer(to);
         if let Some(at) = at {
+            if self.is_traced() {
+                self.trace_answer(to, &message, at);
+            }
             let answered = Occurrence::Answered {
                 connection: to,
                 message,

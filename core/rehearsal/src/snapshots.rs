@@ -6,6 +6,7 @@ use crate::rehearsal::Rehearsal;
 use crate::running::digest_of;
 use bytes::Bytes;
 use quorate_any::AnyMessage;
+use quorate_ordering::Lane;
 use quorate_replica::{Input, PeerMessage, ReplicaMessage};
 use quorate_types::{Digest, NodeId, NodeSet, ObjectId, Slot, Value};
 use quorate_wire::{Snapshot, StoredImage, small_snapshot};
@@ -58,7 +59,12 @@ impl Rehearsal {
             }
             Some(_) | None => ReplicaMessage::NoSnapshot { slot },
         };
-        self.send(id, NodeSet::only(to), &PeerMessage::Replica(message));
+        self.send(
+            id,
+            NodeSet::only(to),
+            Lane::Bulk,
+            &PeerMessage::Replica(message),
+        );
     }
 
     pub(crate) fn store_chunk(&mut self, id: NodeId, slot: Slot, offset: u64, data: &Value) {

@@ -70,6 +70,10 @@ pub(crate) struct BenchArgs {
     /// Write operations and the worst latency per 100 ms to this CSV file.
     #[arg(long, value_name = "FILE")]
     pub(super) timeline: Option<PathBuf>,
+    /// Measure nothing: draw what --local nodes and a client send for one command with --size bytes into this SVG file, and print it.
+    /// The group is a rehearsed one in virtual time, where every message takes 1 ms and every write 0.1 ms.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["endpoint", "unreplicated", "python_client", "timeline", "read_ratio"])]
+    pub(super) trace_one: Option<PathBuf>,
     /// The directory of a Python object's module.
     #[arg(long, default_value = ".")]
     pub(super) path: PathBuf,

@@ -11,6 +11,8 @@ mod payload;
 mod python_client;
 mod report;
 mod timeline;
+mod trace;
+mod trace_picture;
 mod unreplicated;
 mod usage;
 
@@ -30,14 +32,19 @@ use python_client::{PythonReport, WayRow};
 use quorate_client::Endpoint;
 use quorate_types::ReadLevel;
 use report::{BenchReport, CpuCost, Latency};
+use std::path::Path;
 use std::time::Duration;
 use timeline::BenchTimeline;
+use trace::CommandTrace;
 
 /// How long clients may take to connect and open their sessions.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the benchmark; the report goes to stdout.
 pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
+    if let Some(file) = &args.trace_one {
+        return trace_one(args, file, as_json);
+    }
     let target = Target::parse(&args.object).map_err(|e| CliError::usage(e.to_string()))?;
     let call_args = json::list(&args.call_args).map_err(CliError::usage)?;
     let reads_wanted = args.read_ratio > 0.0;
@@ -61,6 +68,19 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
         print::line(report.table())?;
     }
     Ok(())
+}
+
+/// Draws what is sent for one command into `file`, and prints it.
+fn trace_one(args: &BenchArgs, file: &Path, as_json: bool) -> Result<(), CliError> {
+    let trace = CommandTrace::of(args.local, args.size)?;
+    let drawn = std::fs::write(file, trace_picture::draw(&trace));
+    drawn.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;
+    if as_json {
+        let text = serde_json::to_string(&trace).map_err(|e| CliError::failed(e.to_string()))?;
+        print::line(text)
+    } else {
+        print::line(trace.table())
+    }
 }
 
 fn run_python_client(

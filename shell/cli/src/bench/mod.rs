@@ -23,13 +23,14 @@ use crate::error::CliError;
 use crate::json;
 use crate::node::PersistArg;
 use crate::print;
+use crate::status;
 use crate::tls::TlsArgs;
 use args::ReadsArg;
 use group::LocalGroup;
 use load::{Load, LoadPlan};
 use payload::{Payloads, Target};
 use python_client::{PythonReport, WayRow};
-use quorate_client::Endpoint;
+use quorate_client::{Endpoint, TlsClient};
 use quorate_types::ReadLevel;
 use report::{BenchReport, CpuCost, Latency};
 use std::path::Path;
@@ -39,6 +40,9 @@ use trace::CommandTrace;
 
 /// How long clients may take to connect and open their sessions.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a node may take to tell its counts.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs the benchmark; the report goes to stdout.
 pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
@@ -148,15 +152,17 @@ fn measure(
         payloads,
         read_ratio: args.read_ratio,
         reads: level(args.reads),
-        tls,
+        tls: tls.clone(),
     };
     let mut load = Load::connect(plan, CONNECT_TIMEOUT).map_err(CliError::connect)?;
     load.run(Duration::from_secs_f64(args.warmup), None);
     let span = Duration::from_secs_f64(args.seconds);
     let mut timeline = args.timeline.as_ref().map(|_| BenchTimeline::over(span));
+    let sent_before = sent(&endpoint, tls.as_deref());
     let (own_before, before) = (usage::own_cpu_s(), usage::of(pids));
     let seen = load.run(span, timeline.as_mut());
     let (own_after, after) = (usage::own_cpu_s(), usage::of(pids));
+    let sent_after = sent(&endpoint, tls.as_deref());
     if let (Some(timeline), Some(file)) = (&timeline, &args.timeline) {
         let written = timeline.write(file);
         written.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;
@@ -171,10 +177,34 @@ fn measure(
         latency_us: Latency::of(&seen.latency),
         errors: seen.errors,
         cpu_s_per_1000_ops: CpuCost::of(own_after - own_before, nodes_s, seen.operations),
+        sent_bytes_per_op: per_operation(&sent_before, &sent_after, seen.operations),
         rss_mib: after.iter().map(|usage| usage.resident_mib).collect(),
         config: serde_json::to_value(args).map_err(|e| CliError::failed(e.to_string()))?,
         unreplicated: None,
     })
+}
+
+/// Bytes that each node has written to sockets so far, by number; none if one of them does not answer.
+fn sent(endpoint: &Endpoint, tls: Option<&TlsClient>) -> Vec<u64> {
+    let Ok(document) = status::of_group(endpoint, STATUS_TIMEOUT, tls) else {
+        return Vec::new();
+    };
+    let nodes = document["nodes"].as_array().into_iter().flatten();
+    let bytes: Option<Vec<u64>> = nodes
+        .map(|node| node["counts"]["bytes_out"].as_u64())
+        .collect();
+    bytes.unwrap_or_default()
+}
+
+/// What each node wrote between two looks, for each operation.
+fn per_operation(before: &[u64], after: &[u64], operations: u64) -> Vec<f64> {
+    if before.len() != after.len() {
+        return Vec::new();
+    }
+    let spent = before.iter().zip(after);
+    spent
+        .map(|(before, after)| after.saturating_sub(*before) as f64 / operations.max(1) as f64)
+        .collect()
 }
 
 /// Makes the kv object of a group started for the run `bytes` large, by a call of its own.

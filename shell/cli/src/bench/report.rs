@@ -29,6 +29,8 @@ pub(super) struct BenchReport {
     pub(super) errors: u64,
     pub(super) cpu_s_per_1000_ops: CpuCost,
     pub(super) rss_mib: Vec<f64>,
+    /// Bytes that each node wrote to its peers and clients, by number; none while one of them did not tell.
+    pub(super) sent_bytes_per_op: Vec<f64>,
     pub(super) config: serde_json::Value,
     /// The same load against the object alone, without replication.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +81,11 @@ impl BenchReport {
         }
         let rss: Vec<String> = self.rss_mib.iter().map(|mib| format!("{mib:.0}")).collect();
         text.push_str(&format!("memory of the nodes: {} MiB", rss.join(", ")));
+        let sent = self.sent_bytes_per_op.iter();
+        let sent: Vec<String> = sent.map(|bytes| format!("{bytes:.0}")).collect();
+        if !sent.is_empty() {
+            text.push_str(&format!("; sent: {} bytes an operation", sent.join(", ")));
+        }
         text
     }
 

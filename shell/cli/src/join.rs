@@ -20,7 +20,7 @@ use quorate_types::{
     Duration as Span, GroupId, Level, Levels, NodeId, Secret, ViewChange, ViewNumber,
 };
 use quorate_wire::{AdminReply, AdminRequest, SPEAKS};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -294,7 +294,8 @@ fn become_member(
     until: Instant,
 ) -> Result<u64, CliError> {
     loop {
-        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        let view = status::view_in(&document)?;
         if newcomer.is_named_in(&view) {
             newcomer.check_wish(args)?;
             return Ok(view.number);
@@ -308,7 +309,7 @@ fn become_member(
             acceptors: view.acceptors.iter().copied().map(NodeId).collect(),
             window: view.window,
         };
-        let speaks = spoken(args, Level(view.level))?;
+        let speaks = spoken(args, asked(&document, Level(view.level)))?;
         let join = Operation::Join {
             change,
             member: newcomer.own(),
@@ -328,12 +329,19 @@ fn become_member(
     }
 }
 
-/// What the new node says that it speaks to a group at `level`, if it speaks that.
+/// What the members ask a node to speak: the level of the view, or a higher one while their logs still need that.
+fn asked(document: &Value, level: Level) -> Level {
+    let nodes = document["nodes"].as_array().into_iter().flatten();
+    let asked = nodes.filter_map(|node| u16::try_from(node["asks"].as_u64()?).ok());
+    asked.map(Level).fold(level, Level::max)
+}
+
+/// What the new node says that it speaks to a group that asks for `level`, if it speaks that.
 fn spoken(args: &JoinArgs, level: Level) -> Result<Levels, CliError> {
     let speaks = args.speaks.unwrap_or(SPEAKS);
     if !speaks.has(level) {
         return Err(CliError::conflict(format!(
-            "the group is at level {level}, and this node speaks {speaks}: nothing has changed"
+            "the group asks for level {level}, and this node speaks {speaks}: nothing has changed"
         ))
         .advise("join with a version that speaks the level of the group"));
     }
@@ -402,5 +410,13 @@ mod tests {
         ] {
             assert_eq!(secret_of(wrong).unwrap_err().code, code::USAGE, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_node_joins_with_what_logs_still_need_after_the_group_went_to_a_lower_level() {
+        let nodes = |asks: [u16; 2]| json!({"nodes": [{"asks": asks[0]}, {"up": false}, {"asks": asks[1]}]});
+        let level = |asks| asked(&nodes(asks), Level(19));
+        assert_eq!(level([19, 19]), Level(19));
+        assert_eq!(level([19, 20]), Level(20));
     }
 }

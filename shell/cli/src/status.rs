@@ -75,8 +75,12 @@ pub(crate) fn view_of_group(
     timeout: Duration,
     tls: Option<&TlsClient>,
 ) -> Result<ViewStatus, CliError> {
-    let mut document = of_group(endpoint, timeout, tls)?;
-    serde_json::from_value(document["view"].take())
+    view_in(&of_group(endpoint, timeout, tls)?)
+}
+
+/// The view of a status document.
+pub(crate) fn view_in(document: &Value) -> Result<ViewStatus, CliError> {
+    serde_json::from_value(document["view"].clone())
         .map_err(|error| CliError::failed(format!("the view of a node cannot be read: {error}")))
 }
 

@@ -273,17 +273,9 @@ fn await_leader(access: &GroupAccess, endpoint: &Endpoint, until: Instant) -> Re
         }
         if Instant::now() >= until {
             let name = endpoint.group.clone().unwrap_or_default();
-            let states = states(access, ANSWER_MAX)?;
-            let failed = states.iter().filter(|(_, group)| group.name == name);
-            let failed: Vec<String> = failed
-                .filter_map(|(node, group)| {
-                    let reason = group.state.as_ref()?.strip_prefix("failed: ")?;
-                    Some(format!("; node {node}: {reason}"))
-                })
-                .collect();
             let text = format!(
                 "the group {name} is created and has no leader yet{}",
-                failed.concat()
+                hindrances(&states(access, ANSWER_MAX)?, &name)
             );
             return Err(CliError::with_code(code::OUTCOME_UNKNOWN, text).advise(
                 "look at quorate group list; quorate group drop removes the group if its class cannot be served",
@@ -291,6 +283,29 @@ fn await_leader(access: &GroupAccess, endpoint: &Endpoint, until: Instant) -> Re
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Which of a group's nodes do not serve it, and why.
+fn hindrances(states: &[(u16, GroupStatus)], name: &str) -> String {
+    let said: Vec<&(u16, GroupStatus)> = states
+        .iter()
+        .filter(|(_, group)| group.name == name)
+        .collect();
+    let nodes = said.first().map(|(_, group)| group.nodes.clone());
+    let of = |node: u16| {
+        let state = said.iter().find(|(who, _)| *who == node);
+        let Some((_, group)) = state else {
+            return Some("does not answer".to_owned());
+        };
+        match group.state.as_deref() {
+            Some("running") => None,
+            Some(state) => Some(state.strip_prefix("failed: ").unwrap_or(state).to_owned()),
+            None => Some("has not heard of the group yet".to_owned()),
+        }
+    };
+    let nodes = nodes.into_iter().flatten();
+    let hindered = nodes.filter_map(|node| Some(format!("; node {node}: {}", of(node)?)));
+    hindered.collect()
 }
 
 /// What each node that answers says of the groups.
@@ -372,6 +387,35 @@ fn drop_group(args: &DropArgs, as_json: bool) -> Result<(), CliError> {
     )?;
     match as_json {
         true => print::line(json!({"name": args.name, "slot": slot})),
-        false => print::line(format!("the group {} is dropped", args.name)),
+        false => print::line(format!("the group {} is dropped in slot {slot}", args.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_group_without_a_leader_is_told_of_each_node_that_does_not_serve_it() {
+        let says = |node: u16, state: Option<&str>| {
+            let group = GroupStatus {
+                name: "orders".to_owned(),
+                id: 7,
+                created: 9,
+                nodes: vec![1, 2, 3, 4],
+                objects: Vec::new(),
+                state: state.map(str::to_owned),
+            };
+            (node, group)
+        };
+        let states = [
+            says(1, Some("running")),
+            says(2, Some("failed: no module shop")),
+            says(3, None),
+        ];
+        assert_eq!(
+            hindrances(&states, "orders"),
+            "; node 2: no module shop; node 3: has not heard of the group yet; node 4: does not answer"
+        );
     }
 }

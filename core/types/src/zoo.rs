@@ -555,7 +555,7 @@ impl Plant {
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 12] = [
+    pub const RARE: [Plant; 13] = [
         Plant::ProposalsNotSentAgain,
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,
@@ -568,6 +568,7 @@ impl Plant {
         Plant::SeenFallsBack,
         Plant::ExactSnapshotNotAsked,
         Plant::StallAgesClose,
+        Plant::LastStartMeasured,
     ];
 }
 

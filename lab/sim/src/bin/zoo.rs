@@ -16,7 +16,7 @@ const USAGE: &str = "\
 usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--finds COUNT] [--orderings] [--tell] [--quick]
        zoo --list
   --only PLANT     this plant only; may be repeated
-  --within SEEDS   the number of seeds for each plant (300; 500 where several faults have to meet)
+  --within SEEDS   the number of seeds for each plant (300; 1000 where several faults have to meet)
   --from SEED      the first seed (0)
   --finds COUNT    go on until so many seeds showed it (1): a plant that only one shows is lost when the draws change
   --tell           print the last events before each failure
@@ -28,7 +28,7 @@ usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--finds COUNT] [--o
 const WITHIN: u64 = 300;
 
 /// Within so many a plant that shows only where several faults meet.
-const WITHIN_RARE: u64 = 500;
+const WITHIN_RARE: u64 = 1_000;
 
 /// Seeds that must pass with nothing planted.
 const CLEAN: u64 = 20;

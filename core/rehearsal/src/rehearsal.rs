@@ -284,6 +284,7 @@ fn view(nodes: u16) -> View {
         window: WINDOW,
         rejoined: BTreeMap::new(),
         level: quorate_types::Level::UNNAMED,
+        ordering: quorate_types::OrderingName::Paxos,
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {
             name: "object".to_owned(),

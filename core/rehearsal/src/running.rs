@@ -6,7 +6,7 @@ use crate::objects::{ExecutedCall, RehearsedObjects};
 use crate::rehearsal::{GROUP, Rehearsal};
 use crate::schedule::Occurrence;
 use bytes::Bytes;
-use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{Config, LinkState};
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaConfig,
@@ -100,7 +100,7 @@ impl Rehearsal {
             self.node(id).failure = Some(reason);
             return;
         }
-        let ordering = AnyOrdering::new(Protocol::Paxos, config, past.records, now)
+        let ordering = AnyOrdering::new(config, past.records, now)
             .expect("a disk holds its own group's records");
         let (replica, outputs) = Replica::new(replica_config, ordering, remembered, now);
         self.node(id).running = Some(Box::new(Live {

@@ -207,6 +207,8 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         &nodes,
         "--persist",
         persist,
+        "--ordering",
+        args.ordering.name().word(),
         "--port",
         "0",
         "--args",

@@ -16,6 +16,20 @@ pub enum Plant {
     AcceptLowerBallot,
     /// A ballot is used before its promise is durable, and no boot number tells it from the next.
     BallotReused,
+    /// A node that learns by counting adds up votes of several ballots.
+    LearnerMixesBallots,
+    /// A vote that arrives twice counts twice where a node learns by counting.
+    LearnerCountsTwice,
+    /// A node without a vote tells what it holds as votes, and those who learn by counting count it.
+    LearnerCountsObservers,
+    /// The age of what a node holds counts from what the leader knew to be decided, where others know it earlier.
+    AgeByLeaderOnly,
+    /// One vote too few decides where only the best majority is asked.
+    StepQuorumTooSmall,
+    /// Who is suspected stays the only one that is asked.
+    SuspectedStaysChosen,
+    /// The next view names another ordering, and nodes go on as before.
+    OldPolicyInNextView,
     /// A vote that arrives twice counts twice.
     AcceptorCountedTwice,
     /// One promise that tells a vote is taken for a quorum.

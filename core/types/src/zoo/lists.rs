@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 176] = [
+    pub const ALL: [Plant; 183] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -12,6 +12,13 @@ impl Plant {
         Plant::BallotReused,
         Plant::AcceptorCountedTwice,
         Plant::PhaseOneSkipped,
+        Plant::LearnerMixesBallots,
+        Plant::LearnerCountsTwice,
+        Plant::LearnerCountsObservers,
+        Plant::AgeByLeaderOnly,
+        Plant::StepQuorumTooSmall,
+        Plant::SuspectedStaysChosen,
+        Plant::OldPolicyInNextView,
         Plant::GapsClosedUp,
         Plant::TailLossUnnoticed,
         Plant::DecidedNotInPromise,

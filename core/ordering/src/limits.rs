@@ -35,6 +35,10 @@ pub struct Limits {
     pub reads: usize,
     /// Confirmation rounds that a leader keeps open; reads that arrive meanwhile share the next.
     pub epochs: usize,
+    /// Slots of one step of a leader that spares slow acceptors: after so many it looks anew who is slow.
+    pub step_slots: u64,
+    /// The first slots of a step, in which all acceptors are asked: each costs a slow one as much as without steps.
+    pub step_first_slots: u64,
 }
 
 impl Default for Limits {
@@ -54,6 +58,8 @@ impl Default for Limits {
             resend: 16,
             reads: 1 << 16,
             epochs: 4,
+            step_slots: 128,
+            step_first_slots: 8,
         }
     }
 }

@@ -61,6 +61,10 @@ pub struct OrderingStatus {
     pub elections: u64,
     /// Messages of other views or groups that arrived and were dropped, since this node started.
     pub foreign: u64,
+    /// Slots that this leader proposed to the best quorum only, sparing slow acceptors.
+    pub spared: u64,
+    /// How often it asked all acceptors again because one of such a quorum was suspected.
+    pub suspicions: u64,
     /// The state of each peer, ascending by node.
     pub peers: Vec<PeerStatus>,
 }

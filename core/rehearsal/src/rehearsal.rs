@@ -9,8 +9,8 @@ use crate::running::RehearsedNode;
 use crate::schedule::{Occurrence, Schedule};
 use crate::tracing::Trace;
 use quorate_types::{
-    ConnectionId, Duration, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence,
-    Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
+    ConnectionId, Duration, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectSpec,
+    OrderingName, Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +35,8 @@ pub struct RehearsalConfig {
     pub wall: Wall,
     /// How many of a thousand calls arrive a second time, anywhere.
     pub copies_per_mille: u64,
+    /// How the group orders commands.
+    pub ordering: OrderingName,
 }
 
 /// How a node is.
@@ -90,7 +92,7 @@ impl Rehearsal {
         let mut dice = Dice::new(config.seed);
         // Not at the beginning of time, where nothing can be before.
         let now = Time(1_000_000_000);
-        let view = view(config.nodes);
+        let view = view(config.nodes, config.ordering);
         let addresses: Vec<String> = view.members.iter().map(|m| m.address.clone()).collect();
         let callers = (0..config.callers)
             .map(|number| Caller::new(addresses.clone(), number, dice.bits(), now));
@@ -268,7 +270,7 @@ impl Rehearsal {
     }
 }
 
-fn view(nodes: u16) -> View {
+fn view(nodes: u16, ordering: OrderingName) -> View {
     let ids = || (1..=nodes).map(NodeId);
     let all: NodeSet = ids().collect();
     View {
@@ -286,7 +288,8 @@ fn view(nodes: u16) -> View {
         quorums: Quorums::majority(all.len()).expect("there is a node"),
         window: WINDOW,
         rejoined: BTreeMap::new(),
-        level: quorate_types::Level::UNNAMED,
+        level: ordering.level(),
+        ordering,
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {
             name: "object".to_owned(),

@@ -6,7 +6,7 @@ use crate::objects::{ExecutedCall, RehearsedObjects};
 use crate::rehearsal::{GROUP, Rehearsal};
 use crate::schedule::Occurrence;
 use bytes::Bytes;
-use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{Config, LinkState};
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaConfig,
@@ -75,6 +75,7 @@ impl Rehearsal {
         let mut config = Config::new(GROUP, id, node.boot, view.clone(), seed);
         config.damage = past.damage.clone();
         let mut replica_config = ReplicaConfig::new(id, node.boot, view);
+        replica_config.speaks = quorate_wire::SPEAKS;
         replica_config.expiry_max = SESSION_EXPIRY;
         replica_config.snapshots = Snapshots::Every(CheckpointPolicy {
             commands: every,
@@ -100,7 +101,7 @@ impl Rehearsal {
             self.node(id).failure = Some(reason);
             return;
         }
-        let ordering = AnyOrdering::new(Protocol::Paxos, config, past.records, now)
+        let ordering = AnyOrdering::new(config, past.records, now)
             .expect("a disk holds its own group's records");
         let (replica, outputs) = Replica::new(replica_config, ordering, remembered, now);
         self.node(id).running = Some(Box::new(Live {

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use quorate_rehearsal::{
     Answer, EndedOperation, ExecutedCall, Operation, Rehearsal, RehearsalConfig, RehearsedObjects,
 };
-use quorate_types::{Duration, NodeId, ObjectId, Outcome, ReadLevel, Stamp, Value, Wall};
+use quorate_types::{
+    Duration, NodeId, ObjectId, OrderingName, Outcome, ReadLevel, Stamp, Value, Wall,
+};
 use std::collections::BTreeMap;
 
 /// A counter for each node.
@@ -59,6 +61,7 @@ fn config(seed: u64) -> RehearsalConfig {
         snapshot_every: 5,
         wall: Wall(1_700_000_000_000_000_000),
         copies_per_mille: 200,
+        ordering: OrderingName::Paxos,
     }
 }
 

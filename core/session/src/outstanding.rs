@@ -1,8 +1,8 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{
-    Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId, ReadLevel, Secret,
-    SecretHash, Slot, Time, Value, ViewChange,
+    Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId, OrderingName,
+    ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -81,6 +81,13 @@ pub enum Operation {
         /// The level from then on.
         level: Level,
     },
+    /// Another way to order the group's commands.
+    SwitchOrdering {
+        /// The view that is changed.
+        change: ViewChange,
+        /// The ordering from then on.
+        ordering: OrderingName,
+    },
     /// Another leader.
     MoveLeader {
         /// Who is to lead.
@@ -124,6 +131,7 @@ impl Operation {
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
+            | Operation::SwitchOrdering { .. }
             | Operation::ChangeView { .. } => 0,
         }
     }

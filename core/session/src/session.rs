@@ -254,6 +254,7 @@ impl ClientSession {
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
+            | Operation::SwitchOrdering { .. }
             | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);

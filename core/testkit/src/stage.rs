@@ -12,7 +12,8 @@ use quorate_ordering::{
     Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
 };
 use quorate_types::{
-    Digest, Duration, LinkEpoch, NodeId, Persistence, Quorums, Slot, Time, View, Wall,
+    Digest, Duration, LinkEpoch, NoOrdering, NodeId, OrderingName, Persistence, Quorums, Slot,
+    Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +117,7 @@ impl<P: ScriptedProtocol> Stage<P> {
         let mut persistence = Persistence::Disk;
         let mut window = 64;
         let mut acceptors = count;
+        let mut ordering = OrderingName::Paxos;
         for option in options {
             match option.split_once('=') {
                 Some(("quorums", sizes)) => {
@@ -129,6 +131,9 @@ impl<P: ScriptedProtocol> Stage<P> {
                     quorums =
                         Quorums::majority(acceptors as usize).map_err(|why| why.to_string())?;
                 }
+                Some(("ordering", word)) => {
+                    ordering = word.parse().map_err(|why: NoOrdering| why.to_string())?;
+                }
                 Some(("window", slots)) => window = slots.parse().unwrap(),
                 Some(("pipeline", slots)) => self.pipeline = Some(slots.parse().unwrap()),
                 None if *option == "memory" => persistence = Persistence::Memory,
@@ -139,6 +144,8 @@ impl<P: ScriptedProtocol> Stage<P> {
         self.view = Some(View {
             quorums,
             window,
+            level: ordering.level(),
+            ordering,
             ..view(count, acceptors, persistence)
         });
         self.now = Time(1_000_000_000);

@@ -34,6 +34,7 @@ pub fn view(nodes: u16, acceptors: u16, persistence: Persistence) -> View {
         window: 64,
         rejoined: BTreeMap::new(),
         level: quorate_types::Level::UNNAMED,
+        ordering: quorate_types::OrderingName::Paxos,
         persistence,
         objects: Vec::new(),
     }

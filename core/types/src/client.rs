@@ -2,7 +2,7 @@
 
 use crate::{
     Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId,
-    Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
+    OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -119,6 +119,15 @@ pub enum FromClient {
         change: ViewChange,
         /// The level from then on.
         level: Level,
+    },
+    /// An operator changes how the group's commands are ordered. Answered as [`FromClient::ChangeView`] is.
+    SwitchOrdering {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The view that is changed, with its acceptors and its window.
+        change: ViewChange,
+        /// The ordering from then on.
+        ordering: OrderingName,
     },
     /// An operator has the leader hand on to another node. Answered by [`ToClient::Checkpointed`] once the leader has begun to, or
     /// where that node leads: it may yet fail.
@@ -369,8 +378,8 @@ pub enum Refusal {
     /// There can be no such group: it names nodes that are no members, its name is none, or there are as many groups as can be.
     /// Nothing has changed.
     ImpossibleGroup,
-    /// A member is not linked to the node that was asked, or does not speak the level; or the node that joins does not. Nothing has
-    /// changed.
+    /// A member is not linked to the node that was asked, or does not speak the level; or the node that joins does not; or the level
+    /// of the group and its ordering would not go together. Nothing has changed.
     LevelNotSpoken,
     /// Another client has resumed the session: it is this client's no more. Calls without an answer may have been executed
     /// before, and are not from then on.

@@ -228,6 +228,10 @@ impl Command {
                 who: MemberChange::Level(_),
                 ..
             } => Level::NAMED,
+            Body::ChangeView {
+                who: MemberChange::Ordering(_),
+                ..
+            } => Level::ORDERINGS,
             _ => Level::UNNAMED,
         }
     }
@@ -245,7 +249,8 @@ impl Command {
                     MemberChange::Same
                     | MemberChange::Returns(_)
                     | MemberChange::Leaves(_)
-                    | MemberChange::Level(_) => 0,
+                    | MemberChange::Level(_)
+                    | MemberChange::Ordering(_) => 0,
                 },
                 Body::Open { .. }
                 | Body::Resume { .. }

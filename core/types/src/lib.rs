@@ -15,6 +15,7 @@ mod ids;
 mod image_bytes;
 mod level;
 mod link_proof;
+mod ordering_name;
 mod parked;
 mod parts;
 mod quorums;
@@ -43,6 +44,7 @@ pub use ids::{
 };
 pub use level::{Level, Levels};
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
+pub use ordering_name::{NoOrdering, OrderingName};
 pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
 pub use quorums::{Quorums, QuorumsError};

@@ -1,7 +1,9 @@
 //! Views: everything configured about a group, and the quorums it counts with.
 
 use crate::zoo::{Plant, planted};
-use crate::{GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId, Quorums, SecretHash, Slot};
+use crate::{
+    GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId, OrderingName, Quorums, SecretHash, Slot,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -79,6 +81,8 @@ pub struct View {
     pub rejoined: BTreeMap<NodeId, Incarnation>,
     /// What every member speaks, and nobody goes beyond in what all read: commands, snapshots, the log.
     pub level: Level,
+    /// How commands are ordered. Invariant: `level` is at least that of the ordering.
+    pub ordering: OrderingName,
     /// Whether votes are on disk.
     pub persistence: Persistence,
     /// The group's objects; `ObjectId(i)` is the i-th.
@@ -159,6 +163,9 @@ pub enum MemberChange {
     /// All stay who they are, and the group is at this level from then on. A log that has such a change, and a view that names a
     /// level above [`Level::UNNAMED`], are read from [`Level::NAMED`] on only.
     Level(Level),
+    /// All stay who they are, and commands are ordered in this way from then on. Claim rp-121. A log that has such a change, and a view that names
+    /// an ordering, are read from [`Level::ORDERINGS`] on only: the group is at that level before.
+    Ordering(OrderingName),
 }
 
 /// Why a view cannot be changed in this way.
@@ -180,6 +187,8 @@ pub enum ViewChangeError {
     Address(NodeId),
     /// Nobody was invited with this secret, or the invitation was used, or its time is over.
     NotInvited,
+    /// Another level, or another ordering, would leave the group at this level with an ordering that its members need not speak.
+    OrderingNotSpoken(Level, OrderingName),
     /// The window is not between 1 and [`ViewChange::WINDOW_MAX`] slots.
     Window(u64),
 }
@@ -232,6 +241,7 @@ impl View {
             MemberChange::Joins { member, .. } => self.member(member.node) == Some(member),
             MemberChange::Leaves(node) => self.member(*node).is_none(),
             MemberChange::Level(level) => self.level == *level,
+            MemberChange::Ordering(ordering) => self.ordering == *ordering,
         }
     }
 
@@ -312,7 +322,14 @@ impl View {
                 view.replicas.remove(*node);
                 view.rejoined.remove(node);
             }
+            MemberChange::Level(level) if *level < self.ordering.level() => {
+                return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
+            }
             MemberChange::Level(level) => view.level = *level,
+            MemberChange::Ordering(ordering) if self.level < Level::ORDERINGS => {
+                return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
+            }
+            MemberChange::Ordering(ordering) => view.ordering = *ordering,
         }
         Ok(view)
     }
@@ -342,6 +359,11 @@ impl fmt::Display for ViewChangeError {
             ViewChangeError::Address(node) => {
                 write!(f, "the address of node {} is not host:port", node.0)
             }
+            ViewChangeError::OrderingNotSpoken(level, ordering) => write!(
+                f,
+                "who speaks level {level} only cannot order with {ordering}: that takes level {}",
+                Level::ORDERINGS
+            ),
             ViewChangeError::NotInvited => f.write_str(
                 "this invitation was used, its time is over, or the group never made it: ask for another one",
             ),
@@ -375,6 +397,7 @@ mod tests {
             window: 8,
             rejoined: BTreeMap::new(),
             level: Level::UNNAMED,
+            ordering: OrderingName::Paxos,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

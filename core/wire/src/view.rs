@@ -10,13 +10,16 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Level, Member, MemberChange, NodeId, NodeSet, ObjectSpec, Persistence, Quorums,
-    Rejoin, View, ViewChange, ViewNumber,
+    Incarnation, Level, Member, MemberChange, NodeId, NodeSet, ObjectSpec, OrderingName,
+    Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
 };
 
 /// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there
 /// were levels, and one of another level is refused by builds that do not know them.
 const NAMES_LEVEL: u8 = 0x80;
+
+/// The bit beside it that says that an ordering follows the level: builds that know only one refuse the view.
+const NAMES_ORDERING: u8 = 0x40;
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
@@ -41,11 +44,19 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         Persistence::Disk => 1,
         Persistence::Memory => 2,
     };
+    assert!(
+        view.level >= view.ordering.level(),
+        "a view is at the level of its ordering"
+    );
     if view.level == Level::UNNAMED {
         buf.put_u8(persistence);
-    } else {
+    } else if view.ordering == OrderingName::Paxos {
         buf.put_u8(persistence | NAMES_LEVEL);
         buf.put_u16_le(view.level.0);
+    } else {
+        buf.put_u8(persistence | NAMES_LEVEL | NAMES_ORDERING);
+        buf.put_u16_le(view.level.0);
+        put_ordering(buf, view.ordering);
     }
     put_list(buf, &view.objects, |buf, object| {
         put_name(buf, &object.name, NAME_BYTES_MAX);
@@ -73,6 +84,7 @@ const RETURNS: u8 = 1;
 const JOINS: u8 = 2;
 const LEAVES: u8 = 3;
 const LEVEL: u8 = 4;
+const ORDERING: u8 = 5;
 
 pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
     match who {
@@ -95,6 +107,30 @@ pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
             buf.put_u8(LEVEL);
             buf.put_u16_le(level.0);
         }
+        MemberChange::Ordering(ordering) => {
+            buf.put_u8(ORDERING);
+            put_ordering(buf, *ordering);
+        }
+    }
+}
+
+pub(crate) fn put_ordering(buf: &mut BytesMut, ordering: OrderingName) {
+    buf.put_u8(match ordering {
+        OrderingName::Paxos => 1,
+        OrderingName::Libpaxos => 2,
+        OrderingName::LibpaxosPlus => 3,
+    });
+}
+
+pub(crate) fn take_ordering(r: &mut Reader<'_>) -> Result<OrderingName, WireError> {
+    match r.u8("ordering")? {
+        1 => Ok(OrderingName::Paxos),
+        2 => Ok(OrderingName::Libpaxos),
+        3 => Ok(OrderingName::LibpaxosPlus),
+        tag => Err(WireError::UnknownTag {
+            what: "ordering",
+            tag,
+        }),
     }
 }
 
@@ -111,6 +147,7 @@ pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, Wir
         },
         LEAVES => MemberChange::Leaves(take_node(r)?),
         LEVEL => MemberChange::Level(Level(r.u16("level")?)),
+        ORDERING => MemberChange::Ordering(take_ordering(r)?),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "member change",
@@ -140,8 +177,10 @@ fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireErr
 
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
     let mut level = Level::UNNAMED;
+    let mut ordering = OrderingName::Paxos;
     let mut view = View {
         level,
+        ordering,
         number: ViewNumber(r.counter("view")?),
         first_slot: take_slot(r)?,
         members: r.list("members", usize::from(NodeSet::CAPACITY), 12, take_member)?,
@@ -162,7 +201,16 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
             if tag & NAMES_LEVEL != 0 {
                 level = take_level(r)?;
             }
-            match tag & !NAMES_LEVEL {
+            if tag & NAMES_ORDERING != 0 {
+                ordering = take_ordering(r)?;
+            }
+            let is_named = ordering != OrderingName::Paxos;
+            if is_named != (tag & NAMES_ORDERING != 0) || ordering.level() > level {
+                return Err(WireError::Inconsistent {
+                    what: "ordering of a view that does not name it so",
+                });
+            }
+            match tag & !(NAMES_LEVEL | NAMES_ORDERING) {
                 1 => Persistence::Disk,
                 2 => Persistence::Memory,
                 _ => {
@@ -181,7 +229,7 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
             })
         })?,
     };
-    view.level = level;
+    (view.level, view.ordering) = (level, ordering);
     check(&view)?;
     Ok(view)
 }

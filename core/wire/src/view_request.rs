@@ -3,7 +3,9 @@
 use crate::WireError;
 use crate::codec::{Reader, put_flag};
 use crate::groups::{put_group_change, take_group_change};
-use crate::view::{put_member, put_view_change, take_member, take_view_change};
+use crate::view::{
+    put_member, put_ordering, put_view_change, take_member, take_ordering, take_view_change,
+};
 use crate::words::{
     put_levels, put_node, put_secret_hash, take_named_levels, take_node, take_secret,
     take_secret_hash,
@@ -18,7 +20,9 @@ pub(crate) const MOVE_LEADER: u8 = 14;
 pub(crate) const CHANGE_GROUPS: u8 = 15;
 pub(crate) const SET_LEVEL: u8 = 16;
 pub(crate) const JOIN_SPEAKING: u8 = 17;
+pub(crate) const SWITCH_ORDERING: u8 = 18;
 
+// Longer than a screen: one arm a message.
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
     match message {
         FromClient::ChangeView {
@@ -70,6 +74,16 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             put_view_change(buf, *change);
             buf.put_u16_le(level.0);
         }
+        FromClient::SwitchOrdering {
+            request,
+            change,
+            ordering,
+        } => {
+            buf.put_u8(SWITCH_ORDERING);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
+            put_ordering(buf, *ordering);
+        }
         FromClient::MoveLeader { request, node } => {
             buf.put_u8(MOVE_LEADER);
             buf.put_u64_le(*request);
@@ -113,6 +127,11 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             request: r.u64("request number")?,
             change: take_view_change(r)?,
             level: Level(r.u16("level")?),
+        }),
+        SWITCH_ORDERING => Ok(FromClient::SwitchOrdering {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+            ordering: take_ordering(r)?,
         }),
         MOVE_LEADER => Ok(FromClient::MoveLeader {
             request: r.u64("request number")?,

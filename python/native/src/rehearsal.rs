@@ -56,6 +56,7 @@ impl NativeRehearsal {
             snapshot_every: snapshot_every.max(1),
             wall: Wall(wall_ns),
             copies_per_mille: copies_per_mille.min(1000),
+            ordering: quorate_types::OrderingName::Paxos,
         };
         let mut asked = Asked::of(&objects);
         let group = Rehearsal::new(config, &mut asked);

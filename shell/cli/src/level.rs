@@ -7,7 +7,7 @@ use crate::status;
 use crate::view_change::perform;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{Level, Levels, NodeId, ViewChange, ViewNumber};
+use quorate_types::{Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,16 @@ impl LevelPlan {
                 "view {} is at level {level}: there is nothing to change",
                 view.number
             )));
+        }
+        if let Ok(ordering) = view.ordering.parse::<OrderingName>()
+            && ordering.level() > level
+        {
+            return Err(CliError::conflict(format!(
+                "view {} orders with {ordering}, which takes level {}: nothing has changed",
+                view.number,
+                ordering.level()
+            ))
+            .advise("switch to paxos first: quorate view switch --ordering paxos"));
         }
         let nodes = document["nodes"].as_array().into_iter().flatten();
         let nodes: Vec<&Value> = nodes.collect();
@@ -198,7 +208,7 @@ mod tests {
         let member =
             |node: u16| json!({"node": node, "incarnation": "00", "roles": [], "address": "-"});
         let document = json!({
-            "view": {"number": 3, "first_slot": 1, "ordering": "multi-paxos", "replicas": [1, 2, 3], "acceptors": [1, 2, 3],
+            "view": {"number": 3, "first_slot": 1, "ordering": "paxos", "replicas": [1, 2, 3], "acceptors": [1, 2, 3],
                 "window": 8, "persist": "disk", "members": [member(1), member(2), member(3), member(4)]},
             "nodes": [{"id": 1, "up": true, "speaks": [19, 20]}, {"id": 2, "up": true}, {"id": 3, "up": false},
                 {"id": 4, "up": true, "speaks": [19, 19]}],

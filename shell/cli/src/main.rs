@@ -31,6 +31,7 @@ mod moment;
 mod newcomer;
 mod node;
 mod object;
+mod ordering;
 mod own_node;
 mod print;
 mod proxy;

@@ -343,7 +343,7 @@ mod tests {
     fn a_node_that_does_not_vote_says_why_below_the_table() {
         let status =
             json!({"id": 2, "roles": ["replica", "observer"], "observes": "it has lost votes"});
-        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         assert!(table(&document).ends_with("node 2 does not vote: it has lost votes"));
     }
@@ -352,7 +352,7 @@ mod tests {
     fn what_the_columns_hide_stands_below_the_table() {
         let status = json!({"id": 3, "roles": ["replica"], "diverged": 40, "frozen": null, "clock_off_ms": -2500,
             "agreed_ahead_ms": 0, "is_host_up": true, "sandbox": "off"});
-        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(3, "127.0.0.1:7402", Some(&status))]});
         let table = table(&document);
         assert!(table.contains("node 3 differs from the majority since slot 40"));
@@ -369,7 +369,7 @@ mod tests {
             });
             let nodes: Vec<Value> = nodes.collect();
             table(
-                &json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"}, "leader": 1, "nodes": nodes}),
+                &json!({"group": 1, "view": {"number": 1, "ordering": "paxos"}, "leader": 1, "nodes": nodes}),
             )
         };
         assert!(
@@ -384,7 +384,7 @@ mod tests {
         let drift =
             json!({"node": 3, "slot": 12, "is_exact": true, "object": "Account", "method": "add"});
         let status = json!({"id": 2, "roles": ["replica"], "drift": drift});
-        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         let last = "node 2 found: node 3 had another outcome than others, first at slot 12, in Account.add";
         assert!(table(&document).ends_with(last));
@@ -394,7 +394,7 @@ mod tests {
     fn a_call_that_does_not_return_is_named_below_the_table() {
         let stuck = json!({"object": "Account", "method": "hang", "slot": 12, "since_ms": 8200, "to_do": "wait"});
         let status = json!({"id": 2, "roles": ["replica"], "stuck": stuck});
-        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         let last = "node 2: the call Account.hang of slot 12 has kept the objects from going on for 8 s: wait";
         assert!(table(&document).ends_with(last));
@@ -409,7 +409,7 @@ mod tests {
         ] {
             assert!(down.get(field).is_some_and(Value::is_null), "{field}");
         }
-        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [down]});
         assert!(table(&document).contains("down"));
     }

@@ -118,7 +118,7 @@ mod tests {
         let view = Shown {
             number: 3,
             first_slot: 1025,
-            ordering: "multi-paxos".to_owned(),
+            ordering: "paxos".to_owned(),
             window: 1024,
             level: 20,
             members: vec![
@@ -127,7 +127,7 @@ mod tests {
             ],
         };
         let expected = "\
-view 3, from slot 1025 on, multi-paxos, window 1024, level 20
+view 3, from slot 1025 on, paxos, window 1024, level 20
 node  incarnation  roles              address
 1     1a0f         replica acceptor   10.0.0.1:7400
 2     2a0f         acceptor           10.0.0.2:7400

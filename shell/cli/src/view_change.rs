@@ -1,22 +1,23 @@
-//! `quorate view add`, `remove`, `replace`, `set`: a group changes who votes, who belongs to it, and how far slots may run ahead,
-//! while it runs.
+//! `quorate view add`, `remove`, `replace`, `set`, `switch`: a group changes who votes, who belongs to it, how far slots may run
+//! ahead, and how commands are ordered, while it runs.
 
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
 use crate::level::{self, LevelPlan};
+use crate::ordering::{OrderingArg, OrderingPlan};
 use crate::print;
 use crate::seconds;
 use crate::status;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_client::{Answer, CallCause, CallError, Operation};
 use quorate_node::{GroupStatus, ViewStatus};
-use quorate_types::{Level, NodeId, NodeSet, ViewChange, ViewNumber};
+use quorate_types::{Level, NodeId, NodeSet, OrderingName, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long one node may take to say that it is up.
-const ANSWER_MAX: Duration = Duration::from_millis(1_000);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_000);
 
 /// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
 const AGAIN_EVERY: Duration = Duration::from_millis(100);
@@ -62,6 +63,17 @@ pub(crate) enum Change {
         /// For example window=64.
         #[arg(value_name = "NAME=VALUE", value_parser = setting)]
         setting: Setting,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Order commands in another way from then on, while the group runs: see docs/orderings.md.
+    ///
+    /// Every other ordering than paxos takes a group at level 21: quorate view set level=21. A group of that level can be switched to
+    /// and fro.
+    Switch {
+        /// The ordering from then on.
+        #[arg(long, value_enum)]
+        ordering: OrderingArg,
         #[command(flatten)]
         how: HowArgs,
     },
@@ -127,7 +139,8 @@ impl Change {
             Change::Add { how, .. }
             | Change::Remove { how, .. }
             | Change::Replace { how, .. }
-            | Change::Set { how, .. } => how,
+            | Change::Set { how, .. }
+            | Change::Switch { how, .. } => how,
         }
     }
 
@@ -139,7 +152,8 @@ impl Change {
             Change::Add { .. }
             | Change::Remove { .. }
             | Change::Replace { .. }
-            | Change::Set { .. } => None,
+            | Change::Set { .. }
+            | Change::Switch { .. } => None,
         }
     }
 }
@@ -167,6 +181,9 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     } = change
     {
         return set_level(*level, how, &access, as_json);
+    }
+    if let Change::Switch { ordering, .. } = change {
+        return switch(ordering.name(), how, &access, as_json);
     }
     let plan = Plan::read(change, &access)?;
     if how.dry_run {
@@ -200,6 +217,28 @@ fn set_level(
         true => print::line(json!({ "number": number, "first_slot": slot, "level": level.0 })),
         false => print::line(format!(
             "view {number} is in force from slot {slot}: level {level}"
+        )),
+    }
+}
+
+fn switch(
+    ordering: OrderingName,
+    how: &HowArgs,
+    access: &GroupAccess,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let plan = OrderingPlan::read(ordering, access)?;
+    if how.dry_run {
+        return plan.tell(as_json);
+    }
+    let slot = plan.perform(access, seconds::duration(how.timeout))?;
+    let number = plan.number();
+    match as_json {
+        true => print::line(
+            json!({ "number": number, "first_slot": slot, "ordering": ordering.word() }),
+        ),
+        false => print::line(format!(
+            "view {number} is in force from slot {slot}: ordering {ordering}"
         )),
     }
 }
@@ -252,7 +291,8 @@ impl Plan {
             Change::Set {
                 setting: Setting::Level(_),
                 ..
-            } => unreachable!("levels have a plan of their own"),
+            }
+            | Change::Switch { .. } => unreachable!("they have plans of their own"),
             Change::Set {
                 setting: Setting::Window(window),
                 ..

@@ -316,6 +316,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
             | FromClient::SetLevel { .. }
+            | FromClient::SwitchOrdering { .. }
             | FromClient::ChangeView { .. },
         )
         | Err(_) => 0,
@@ -338,6 +339,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::MoveLeader { .. }
         | FromClient::Join { .. }
         | FromClient::SetLevel { .. }
+        | FromClient::SwitchOrdering { .. }
         | FromClient::ChangeView { .. } => 4,
     }
 }

@@ -5,11 +5,12 @@
 use crate::LimitsConfig;
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
+use crate::ordering_word;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, GroupId, Incarnation, Level, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
-    Persistence, Quorums, Slot, View, ViewNumber,
+    ClusterId, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
+    OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,6 +44,13 @@ pub struct NodeConfig {
     /// ω: how many slots may run ahead of the applied ones.
     #[serde(default = "window")]
     pub window: u64,
+    /// How the first view orders commands; later ones say it themselves. A build that knows one ordering only refuses the file.
+    #[serde(
+        default,
+        skip_serializing_if = "ordering_word::is_default",
+        with = "ordering_word"
+    )]
+    pub ordering: OrderingName,
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -380,7 +388,8 @@ impl NodeConfig {
             quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: Level::UNNAMED,
+            level: self.ordering.level(),
+            ordering: self.ordering,
             persistence: match self.persist {
                 PersistConfig::Disk => Persistence::Disk,
                 PersistConfig::Memory => Persistence::Memory,

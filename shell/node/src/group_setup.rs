@@ -5,7 +5,7 @@ use crate::config::{
     Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig, SnapshotConfig,
 };
 use crate::{NodeConfig, NodeError};
-use quorate_types::{GroupChange, GroupEntry};
+use quorate_types::{GroupChange, GroupEntry, OrderingName};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -92,6 +92,7 @@ impl GroupSetup {
             admin: None,
             persist: self.persist,
             window: self.window,
+            ordering: OrderingName::Paxos,
             call_timeout: self.call_timeout,
             allow: self.allow,
             check_reads: self.check_reads,

@@ -36,6 +36,7 @@ mod membership;
 mod metrics;
 mod node;
 mod observing;
+mod ordering_word;
 mod perform;
 mod poison_call;
 mod quarantine_file;

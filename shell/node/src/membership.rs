@@ -114,8 +114,8 @@ impl KnownMembers {
             view: config.known_view.max(1),
             acceptors: founders.collect(),
             members: members.clone(),
-            // A configuration does not say it: the others do, and what is noted of them.
-            level: Level::UNNAMED.0,
+            // A configuration says only with what its group began: the others say more, and what is noted of them.
+            level: config.ordering.level().0,
         }
     }
 

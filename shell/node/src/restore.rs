@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::journal::past;
     use crate::snapshot_thread::tests::core;
-    use quorate_any::{AnyOrdering, Protocol};
+    use quorate_any::AnyOrdering;
     use quorate_ordering::{Config, Past};
     use quorate_storage::Persist;
     use quorate_types::{GroupId, Incarnation, Time, ViewNumber};
@@ -297,7 +297,7 @@ mod tests {
             let (past, others) = past.part(ViewNumber(2), ViewNumber(2));
             assert!(others.is_empty() && !past.damage.is_open());
             let config = Config::new(GroupId(1), NodeId(1), 1, core.view, 7);
-            let made = AnyOrdering::new(Protocol::Paxos, config, past.records, Time(0));
+            let made = AnyOrdering::new(config, past.records, Time(0));
             assert!(made.is_ok(), "no record is of another view");
             assert!(lead < promised_next(round));
         }

@@ -28,7 +28,7 @@ use crate::timings::{Histograms, Timings};
 use crate::worker::OutsideWorker;
 use crate::{NodeConfig, NodeError};
 use mio::{Poll, Waker};
-use quorate_any::{AnyOrdering, Protocol};
+use quorate_any::AnyOrdering;
 use quorate_host::{Host, UnkeptState};
 use quorate_ordering::{Config, Past, Standing, Timing};
 use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
@@ -549,7 +549,7 @@ fn ordering(
         },
         ..Config::new(identity.group, identity.node, identity.boot, view, seed)
     };
-    AnyOrdering::new(Protocol::Paxos, config, past.records, now)
+    AnyOrdering::new(config, past.records, now)
         .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))
 }
 

@@ -412,7 +412,7 @@ fn view_status(view: &View) -> ViewStatus {
     ViewStatus {
         number: view.number.0,
         first_slot: view.first_slot.0,
-        ordering: "multi-paxos".to_owned(),
+        ordering: view.ordering.to_string(),
         replicas: view.replicas.iter().map(|node| node.0).collect(),
         acceptors: view.acceptors.iter().map(|node| node.0).collect(),
         window: view.window,

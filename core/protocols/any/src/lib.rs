@@ -1,7 +1,7 @@
 //! All ordering protocols behind one type. This is the only crate that names them.
 //!
 //! Nodes, bytes and the lab use [`AnyOrdering`] and [`AnyMessage`]. To add a protocol, add a variant to
-//! each enum and the arms that the compiler asks for. Nothing is decided here: a message of another
+//! each enum, the name by which a view asks for it, and the arms that the compiler asks for. Nothing is decided here: a message of another
 //! protocol than the instance's is dropped.
 #![forbid(unsafe_code)]
 
@@ -12,14 +12,7 @@ use quorate_acceptor::{ForeignRecord, Testimony};
 use quorate_ordering::{
     Config, Effects, Event, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
-use quorate_types::{Batch, Slot, Time, View, ViewId};
-
-/// Which protocol orders a view.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protocol {
-    /// Multi-Paxos: one stable leader.
-    Paxos,
-}
+use quorate_types::{Batch, OrderingName, Slot, Time, View, ViewId};
 
 /// A message between the instances of a view, of any protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,19 +39,18 @@ impl AnyMessage {
 }
 
 impl AnyOrdering {
-    /// Makes an instance of `protocol` from `recovered`, the records of its log in their order. The first
+    /// Makes an instance of the protocol that the view names from `recovered`, the records of its log in their order. The first
     /// event must be [`Event::Executed`] with the slot of the snapshot that the replica restored.
     ///
     /// # Errors
     /// When a record is of another view.
     pub fn new(
-        protocol: Protocol,
         config: Config,
         recovered: Vec<Record>,
         now: Time,
     ) -> Result<AnyOrdering, ForeignRecord> {
-        match protocol {
-            Protocol::Paxos => {
+        match config.view.ordering {
+            OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus => {
                 let instance = MultiPaxos::new(config, recovered, now)?;
                 Ok(AnyOrdering::Paxos(Box::new(instance)))
             }
@@ -82,10 +74,11 @@ impl Ordering for AnyOrdering {
     }
 
     fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> AnyOrdering {
-        match self {
-            AnyOrdering::Paxos(instance) => {
-                AnyOrdering::Paxos(Box::new(instance.of_view(now, view, standing, past)))
-            }
+        match (self, view.ordering) {
+            (
+                AnyOrdering::Paxos(instance),
+                OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus,
+            ) => AnyOrdering::Paxos(Box::new(instance.of_view(now, view, standing, past))),
         }
     }
 

@@ -7,6 +7,7 @@
 use crate::Seat;
 use crate::limits::{ANSWERS, BEATS};
 use crate::message::{Current, Message};
+use crate::policies::VotesTold;
 use quorate_ordering::{Effect, Effects};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
@@ -17,7 +18,7 @@ use std::collections::VecDeque;
 struct Beat {
     number: u64,
     sent_at: Time,
-    /// What the leader held when it was sent; `None` before everything that phase 1 found was decided.
+    /// What could be decided when it was sent; `None` before everything that phase 1 found was decided.
     held: Option<Current>,
 }
 
@@ -154,11 +155,16 @@ impl Seat {
         effects.push(Effect::Current { slot, at });
     }
 
-    /// For each peer, the highest number of its answers that arrived here.
-    pub(crate) fn held_now(&self) -> Current {
+    /// What can be decided by now where a leader has proposed up to `proposed`, and for each peer the highest number of its answers that
+    /// arrived here. Where acceptors tell all, others may know a slot to be decided before the leader does. Claim mp-60.
+    pub(crate) fn held_now(&self, proposed: Slot) -> Current {
         let answered = self.peers.iter().filter(|peer| peer.answer > 0);
         Current {
-            decided: self.acceptor.log.decided(),
+            decided: match self.policies.votes_told {
+                VotesTold::ToLeader => self.acceptor.log.decided(),
+                VotesTold::ToAll if planted(Plant::AgeByLeaderOnly) => self.acceptor.log.decided(),
+                VotesTold::ToAll => proposed,
+            },
             heard: answered.map(|peer| (peer.node, peer.answer)).collect(),
         }
     }

@@ -2,11 +2,9 @@
 
 use crate::forward::Fate;
 use crate::leader::Tenure;
-use crate::message::{
-    Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Seen, Trimmed,
-};
-use crate::{MultiPaxos, Part, Seat, UnsentVotes};
-use quorate_acceptor::{Backing, DurableAnswer, Verdict};
+use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Trimmed};
+use crate::{MultiPaxos, Part, Seat};
+use quorate_acceptor::{DurableAnswer, Verdict};
 use quorate_ordering::{
     Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
@@ -83,7 +81,7 @@ impl Ordering for MultiPaxos {
             Part::Follower if self.may_stand() => Some(self.seat.election.missed_at()),
             Part::Follower => None,
             Part::Candidate(candidate) => Some(candidate.wake_at()),
-            Part::Leader(leader) => Some(leader.wake_at()),
+            Part::Leader(leader) => Some(leader.wake_at(&self.seat)),
         };
         let is_unrecorded =
             self.seat.acceptor.gate.is_on_disk() && self.seat.acceptor.unrecorded() > 0;
@@ -182,15 +180,16 @@ impl MultiPaxos {
         }
     }
 
-    fn on_accepted(
+    pub(crate) fn on_accepted(
         &mut self,
         now: Time,
         from: NodeId,
         accepted: Accepted,
         effects: &mut Effects<Message>,
     ) {
-        if let Some((leader, seat)) = self.leading_in(accepted.ballot) {
-            leader.on_accepted(seat, now, from, accepted, effects);
+        match self.leading_in(accepted.ballot) {
+            Some((leader, seat)) => leader.on_accepted(seat, now, from, accepted, effects),
+            None => self.learn_votes(now, from, accepted, effects),
         }
     }
 
@@ -365,6 +364,9 @@ impl MultiPaxos {
                 if is_awaited {
                     self.seat.suspect_soon(now);
                 }
+                if let Some((leader, seat)) = self.leading() {
+                    leader.suspect_unlinked(seat, now, node, effects);
+                }
             }
         }
         self.seat.teacher_changed(now, node, effects);
@@ -481,19 +483,13 @@ impl MultiPaxos {
                 DurableAnswer::Voted { ballot, slot, .. }
                     if ballot.node == self.seat.config.own =>
                 {
-                    let (first, last) = (slot, slot);
-                    let own = Accepted {
-                        ballot,
-                        first,
-                        last,
-                    };
-                    self.on_accepted(now, ballot.node, own, effects);
+                    self.own_vote_is_durable(now, ballot, slot, effects);
                 }
                 DurableAnswer::Voted {
                     ballot,
                     slot,
                     backing,
-                } => self.gather_vote(ballot, slot, backing, effects),
+                } => self.vote_is_durable(now, (ballot, slot, backing), effects),
                 DurableAnswer::Heard {
                     ballot,
                     beat,
@@ -512,57 +508,6 @@ impl MultiPaxos {
                 }
             }
         }
-    }
-
-    /// Adds a vote to the range that is sent at the end of the turn.
-    fn gather_vote(
-        &mut self,
-        ballot: Ballot,
-        slot: Slot,
-        backing: Backing,
-        effects: &mut Effects<Message>,
-    ) {
-        if let Some(unsent) = &mut self.unsent_votes
-            && unsent.ballot == ballot
-            && unsent.last.next() == slot
-            && unsent.backing == backing
-        {
-            unsent.last = slot;
-            return;
-        }
-        self.flush_votes(effects);
-        self.unsent_votes = Some(UnsentVotes {
-            ballot,
-            first: slot,
-            last: slot,
-            backing,
-        });
-    }
-
-    fn flush_votes(&mut self, effects: &mut Effects<Message>) {
-        let Some(unsent) = self.unsent_votes.take() else {
-            return;
-        };
-        let UnsentVotes {
-            ballot,
-            first,
-            last,
-            backing,
-        } = unsent;
-        let message = match backing {
-            Backing::Vote => Message::Accepted(Accepted {
-                ballot,
-                first,
-                last,
-            }),
-            Backing::Held => Message::Seen(Seen {
-                ballot,
-                first,
-                last,
-            }),
-        };
-        self.seat
-            .send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
     }
 }
 

@@ -19,7 +19,8 @@ impl Leader {
         let Some(peer) = seat.peers.find_mut(node) else {
             return;
         };
-        if peer.next >= self.next || peer.link.is_none() {
+        let is_spared = self.steps.spares(node, peer.is_acceptor);
+        if peer.next >= self.next || peer.link.is_none() || is_spared {
             return;
         }
         peer.next = peer.next.max(decided.next());

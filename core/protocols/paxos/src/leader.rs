@@ -9,7 +9,9 @@ use crate::candidate::PhaseOneFound;
 use crate::currency::Beats;
 use crate::held::Held;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
+use crate::policies::{AcceptorsAsked, VotesTold};
 use crate::queue::{Origin, Queue, Source};
+use crate::steps::Steps;
 use quorate_acceptor::{Backing, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -67,6 +69,8 @@ pub(crate) struct Leader {
     is_awaited_elsewhere: bool,
     pub(crate) progress_at: Time,
     pub(crate) patience: Duration,
+    /// Who is asked for votes, where that is not always everybody.
+    pub(crate) steps: Steps,
     pub(crate) wants_lease_until: Time,
     /// Leadership is being transferred to this node, until this time at the latest.
     transfer: Option<(NodeId, Time)>,
@@ -95,6 +99,7 @@ impl Leader {
             is_awaited_elsewhere: false,
             progress_at: now,
             patience: seat.config.timing.resend,
+            steps: Steps::new(seat.policies.asked, decided.next()),
             wants_lease_until: Time(0),
             transfer: None,
         }
@@ -116,8 +121,11 @@ impl Leader {
         self.in_flight.get(usize::try_from(index).ok()?)
     }
 
-    pub(crate) fn wake_at(&self) -> Time {
+    pub(crate) fn wake_at(&self, seat: &Seat) -> Time {
         let mut at = self.beat_at;
+        if let Some(suspect_at) = self.suspect_at(seat.config.timing.resend) {
+            at = at.min(suspect_at);
+        }
         if let Some(announce_at) = self.announce_at {
             at = at.min(announce_at);
         }
@@ -183,6 +191,7 @@ impl Leader {
         let decided = seat.acceptor.log.decided();
         let slot = self.next;
         let ballot = self.ballot;
+        self.take_step(seat, now, slot, effects);
         if self.in_flight.is_empty() {
             self.progress_at = now;
         }
@@ -199,7 +208,8 @@ impl Leader {
         let mut to = NodeSet::empty();
         for peer in seat.peers.iter_mut() {
             peer.next = peer.next.max(decided.next());
-            let takes = peer.link.is_some() && peer.next == slot;
+            let is_spared = self.steps.spares(peer.node, peer.is_acceptor);
+            let takes = peer.link.is_some() && peer.next == slot && !is_spared;
             if takes && peer.credit.has_room(&seat.config.limits) {
                 peer.charge(now, slot, batch.weight());
                 to.insert(peer.node);
@@ -267,7 +277,7 @@ impl Leader {
     /// wait a little for a proposal that carries it.
     fn announce_if_awaited(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
-        if self.announced >= decided {
+        if self.announced >= decided || seat.policies.votes_told == VotesTold::ToAll {
             return;
         }
         if self.is_awaited_elsewhere {
@@ -339,10 +349,16 @@ impl Leader {
             accepted.first
         };
         let least = first.max(decided.next());
+        let needed = seat.config.view.quorums.phase2();
         for slot in least.0..=accepted.last.min(self.proposed()).0 {
             let index = (slot - decided.0 - 1) as usize;
             let voters = &mut self.in_flight[index].voters;
-            if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
+            if voters.insert(from) {
+                if voters.len() <= needed && seat.policies.asked == AcceptorsAsked::Steps {
+                    let first_slots = seat.config.limits.step_first_slots;
+                    self.steps.counted(Slot(slot), from, first_slots);
+                }
+            } else if planted(Plant::AcceptorCountedTwice) {
                 voters.insert(NodeId(63));
             }
         }
@@ -376,7 +392,10 @@ impl Leader {
         now: Time,
         effects: &mut Effects<Message>,
     ) {
-        let needed = seat.config.view.quorums.phase2();
+        let mut needed = seat.config.view.quorums.phase2();
+        if planted(Plant::StepQuorumTooSmall) && self.steps.is_narrow() {
+            needed -= 1;
+        }
         loop {
             match self.in_flight.front() {
                 Some(proposal) if proposal.voters.len() >= needed => {}
@@ -415,6 +434,7 @@ impl Leader {
         if self.announce_at.is_some_and(|at| now >= at) {
             self.announce(seat, effects);
         }
+        self.suspect_late(seat, now, effects);
         if planted(Plant::ProposalsNotSentAgain) {
             self.progress_at = now;
         } else {
@@ -438,7 +458,7 @@ impl Leader {
 
     pub(crate) fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
-        let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now());
+        let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now(self.proposed()));
         let beat = self.beats.send(now, held);
         self.beats.count(seat, effects);
         self.beat_at = now + seat.heartbeat();

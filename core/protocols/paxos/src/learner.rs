@@ -217,7 +217,8 @@ impl MultiPaxos {
 }
 
 impl Seat {
-    /// Decides the slots that the watermark covers and that are held in the watermark's ballot.
+    /// Decides the slots that the watermark covers and that are held in the watermark's ballot, and those for which votes are counted
+    /// here.
     pub(crate) fn decide_heard(&mut self, effects: &mut Effects<Message>) {
         let (ballot, upto) = self.learner.heard;
         loop {
@@ -230,6 +231,7 @@ impl Seat {
             }
             self.acceptor.decide(None, effects);
         }
+        self.decide_counted(effects);
     }
 
     /// No further answer is expected: asks at once for what is still missing.

@@ -17,13 +17,17 @@ mod learner;
 mod limits;
 pub mod message;
 mod peers;
+mod policies;
 mod questions;
 mod queue;
 mod random;
 mod reads;
 mod repair;
+mod steps;
+mod tally;
 mod tenure;
 mod view_end;
+mod votes;
 
 pub use message::Message;
 pub use quorate_acceptor::{Promise, Vote};
@@ -35,13 +39,16 @@ use forward::Submissions;
 use leader::Leader;
 use learner::Learner;
 use peers::Peers;
-use quorate_acceptor::{Acceptor, Backing, ForeignRecord, restore};
+use policies::Policies;
+use quorate_acceptor::{Acceptor, ForeignRecord, restore};
 use quorate_ordering::{Config, Damage, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use random::Random;
 use reads::PaxosReads;
 use repair::Repair;
+use tally::Tally;
+use votes::UnsentVotes;
 
 /// The current role of a node.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,15 +56,6 @@ pub(crate) enum Part {
     Follower,
     Candidate(Box<Candidate>),
     Leader(Box<Leader>),
-}
-
-/// Answers of this acceptor about consecutive slots of one ballot, sent together.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct UnsentVotes {
-    ballot: Ballot,
-    first: Slot,
-    last: Slot,
-    backing: Backing,
 }
 
 /// The state that a node has in every role: its acceptor, its peers, and waiting commands and reads.
@@ -69,6 +67,9 @@ pub(crate) struct Seat {
     election: Election,
     peers: Peers,
     learner: Learner,
+    policies: Policies,
+    /// Votes that acceptors told to all; empty where they tell them to the leader.
+    tally: Tally,
     forward: Submissions,
     reads: PaxosReads,
     answers: Answers,
@@ -158,6 +159,8 @@ impl MultiPaxos {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
+            policies: Policies::of(config.view.ordering),
+            tally: Tally::default(),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
             answers: Answers::new(config.boot),
@@ -213,6 +216,10 @@ impl MultiPaxos {
     pub(crate) fn report(&self) -> OrderingStatus {
         let decided = self.seat.acceptor.log.decided();
         let voted = self.seat.acceptor.log.highest();
+        let (spared, suspicions) = match &self.part {
+            Part::Leader(leader) => (leader.steps.narrow, leader.steps.suspicions),
+            Part::Candidate(_) | Part::Follower => (0, 0),
+        };
         let (window_left, waiting) = match &self.part {
             Part::Leader(leader) => {
                 let ahead = leader.proposed().since(self.seat.executed);
@@ -246,6 +253,8 @@ impl MultiPaxos {
             held_bytes: self.seat.acceptor.log.bytes(),
             elections: self.seat.election.begun,
             foreign: self.foreign,
+            spared,
+            suspicions,
             peers: peers.collect(),
         }
     }
@@ -253,6 +262,7 @@ impl MultiPaxos {
     pub(crate) fn check_all(&self) {
         self.seat.acceptor.check();
         self.seat.peers.check();
+        self.seat.tally.check();
         self.seat.forward.check();
         self.seat.reads.check();
         let decided = self.seat.acceptor.log.decided();

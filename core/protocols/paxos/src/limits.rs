@@ -16,6 +16,13 @@ pub(crate) const OPEN_FOR: u64 = 8;
 /// The same slots are told again on one link only after so many times that time: less than a learner waits.
 pub(crate) const TAUGHT_AGAIN: u64 = 4;
 
+/// Votes of other acceptors are counted for so many slots after the decided prefix: more than a leader's pipeline and what a link
+/// delivers out of turn. What is voted beyond, the leader's watermark tells.
+pub(crate) const TALLY_SLOTS: u64 = 4096;
+
+/// A chosen acceptor is suspected when nothing was decided for this part of the time after which proposals are sent again.
+pub(crate) const STEP_PATIENCE: u64 = 2;
+
 /// Another peer is asked when an answer takes this many times as long as the last one took.
 pub(crate) const SLOWER: u64 = 4;
 

@@ -105,6 +105,9 @@ impl MultiPaxos {
                 known.link = peer.link;
             }
         }
+        if planted(Plant::OldPolicyInNextView) {
+            instance.seat.policies = self.seat.policies;
+        }
         if is_first {
             instance.seat.election.stand_after(Duration::ZERO);
         }

@@ -12,7 +12,9 @@ use quorate_ordering::{Config, Decision, Effect, Event, LinkState, Mark, Orderin
 use quorate_paxos::message::{Learn, TakeOver};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
-use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall};
+use quorate_types::{
+    Batch, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time, View, Wall,
+};
 use stateright::{Checker, Model, Property};
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -39,6 +41,9 @@ struct World {
     announcements: u8,
     /// How often a node installs a snapshot of everything that is decided anywhere.
     installs: u8,
+    ordering: OrderingName,
+    /// Votes that are told to all arrive at all. Otherwise at the leader and at the third acceptor.
+    all_count: bool,
 }
 
 impl World {
@@ -52,6 +57,8 @@ impl World {
             observers: 0,
             announcements: 0,
             installs: 0,
+            ordering: OrderingName::Paxos,
+            all_count: false,
         }
     }
 
@@ -62,6 +69,8 @@ impl World {
     fn config(&self, own: NodeId, boot: u64) -> Config {
         let view = View {
             window: self.slots,
+            level: self.ordering.level(),
+            ordering: self.ordering,
             ..view(3 + self.observers, 3, Persistence::Disk)
         };
         let mut config = Config::new(VIEW.group, own, boot, view, 1);
@@ -70,6 +79,7 @@ impl World {
         config.timing.retry_max = Duration::ZERO;
         config.timing.election_max = config.timing.election_min;
         config.limits.batch_commands = 1;
+        config.limits.step_first_slots = 0;
         if self.announcements > 0 {
             config.timing.announce = Duration::ZERO;
         }
@@ -288,7 +298,11 @@ impl World {
         );
         let is_announced = matches!(message, Message::Decided(_)) && self.announcements > 0;
         let is_cut = self.observers > 0 && from.0 < 3 && to.0 < 3;
-        (is_modelled || is_announced) && !is_cut
+        let is_unheard = match message {
+            Message::Accepted(vote) => !self.all_count && to != vote.ballot.node && to != NodeId(3),
+            _ => false,
+        };
+        (is_modelled || is_announced) && !is_cut && !is_unheard
     }
 
     fn post(&self, state: &mut State, from: NodeId, to: NodeId, message: &Message) {
@@ -474,6 +488,39 @@ fn a_superseded_leader_misleads_nobody_when_it_installs_a_snapshot() {
         ..World::least()
     };
     assert_eq!(explore(world), 24_099);
+}
+
+/// Claim mp-57.
+#[test]
+fn rivals_agree_on_a_slot_that_an_acceptor_counts_for_itself() {
+    let world = World {
+        ordering: OrderingName::Libpaxos,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 138_032);
+}
+
+/// Claim mp-58.
+#[test]
+fn rivals_agree_on_a_slot_that_each_asks_its_best_majority_for() {
+    let world = World {
+        ordering: OrderingName::LibpaxosPlus,
+        all_count: true,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 18_581);
+}
+
+/// Claim mp-57.
+#[cfg(feature = "long")]
+#[test]
+fn rivals_agree_on_a_slot_that_everybody_counts_for_itself() {
+    let world = World {
+        ordering: OrderingName::Libpaxos,
+        all_count: true,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 1_257_969);
 }
 
 /// Two slots with two ballots each do not end; this much of them is visited, nearest states first.

@@ -112,6 +112,14 @@ impl<O: Ordering> Replica<O> {
                 let who = MemberChange::Level(level);
                 self.client_change_view((from, request), (change, who), out);
             }
+            FromClient::SwitchOrdering {
+                request,
+                change,
+                ordering,
+            } => {
+                let who = MemberChange::Ordering(ordering);
+                self.client_change_view((from, request), (change, who), out);
+            }
             FromClient::MoveLeader { request, node } => {
                 self.client_move_leader((from, request), node, out);
             }

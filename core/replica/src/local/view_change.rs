@@ -50,7 +50,7 @@ impl<O: Ordering> Replica<O> {
             Ok(_) if self.instances.len() > 1 => Some(Refusal::ViewConflict),
             Ok(_) if !has_room => Some(Refusal::Overloaded),
             // Nothing would change but the log, which fewer builds would read.
-            Ok(_) if who == MemberChange::Level(self.view().level) => Some(Refusal::NoSuchView),
+            Ok(_) if self.is_so_already(&who) => Some(Refusal::NoSuchView),
             Ok(_) if !self.is_spoken(&who) => Some(Refusal::LevelNotSpoken),
             Ok(_) if !self.can_order() => Some(Refusal::StorageFull),
             Ok(view) if !self.is_ready(&view) => Some(Refusal::ViewNotReady),
@@ -61,6 +61,17 @@ impl<O: Ordering> Replica<O> {
         }
         let purpose = Purpose::ChangeView(from, request);
         self.submit(purpose, Body::ChangeView { change, who });
+    }
+
+    /// Whether a change would change nothing but the log, of which the newest form is read by fewer builds.
+    fn is_so_already(&self, who: &MemberChange) -> bool {
+        match who {
+            MemberChange::Level(_) | MemberChange::Ordering(_) => self.view().has(who),
+            MemberChange::Same
+            | MemberChange::Returns(_)
+            | MemberChange::Joins { .. }
+            | MemberChange::Leaves(_) => false,
+        }
     }
 
     /// The view that a change leads to which is decided in `slot`. Only who is invited joins.
@@ -81,7 +92,8 @@ impl<O: Ordering> Replica<O> {
             | MemberChange::Returns(_)
             | MemberChange::Joins { .. }
             | MemberChange::Leaves(_)
-            | MemberChange::Level(_) => Ok(view),
+            | MemberChange::Level(_)
+            | MemberChange::Ordering(_) => Ok(view),
         }
     }
 
@@ -413,6 +425,7 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
     match error {
         ViewChangeError::Superseded => Refusal::ViewConflict,
         ViewChangeError::NotInvited => Refusal::NotInvited,
+        ViewChangeError::OrderingNotSpoken(..) => Refusal::LevelNotSpoken,
         ViewChangeError::NoAcceptors
         | ViewChangeError::NotAMember(_)
         | ViewChangeError::Votes(_)

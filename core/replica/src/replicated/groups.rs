@@ -139,6 +139,7 @@ mod tests {
             quorums: Quorums::majority(members.len()).unwrap(),
             window: 8,
             level: quorate_types::Level::UNNAMED,
+            ordering: quorate_types::OrderingName::Paxos,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

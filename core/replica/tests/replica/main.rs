@@ -13,6 +13,7 @@ mod kept;
 mod levels;
 mod members;
 mod no_say;
+mod orderings;
 mod ownership;
 mod parked;
 mod poison;

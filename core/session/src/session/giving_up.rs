@@ -171,6 +171,7 @@ impl Pending {
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
+            | Operation::SwitchOrdering { .. }
             | Operation::ChangeView { .. } => None,
         }
     }

@@ -155,6 +155,7 @@ impl ClientSession {
             | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
+            | Operation::SwitchOrdering { .. }
             | Operation::ChangeView { .. } => false,
         })
     }

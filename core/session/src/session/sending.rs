@@ -122,6 +122,11 @@ impl ClientSession {
                 change,
                 level,
             }),
+            &Operation::SwitchOrdering { change, ordering } => Some(FromClient::SwitchOrdering {
+                request: number,
+                change,
+                ordering,
+            }),
             &Operation::MoveLeader { node } => Some(FromClient::MoveLeader {
                 request: number,
                 node,

@@ -144,7 +144,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(17) {
+    match draw.below(18) {
         9 => FromClient::Resume {
             secret: secret(draw),
             tenant: secret(draw).hash(),
@@ -220,6 +220,11 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             request: draw.number(),
             change: view_change(draw),
             level: Level(draw.number() as u16),
+        },
+        16 => FromClient::SwitchOrdering {
+            request: draw.number(),
+            change: view_change(draw),
+            ordering: OrderingName::ALL[draw.below(3) as usize],
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),

@@ -21,8 +21,9 @@ pub(crate) fn member(draw: &mut Draw) -> Member {
 }
 
 pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
-    match draw.below(4) {
+    match draw.below(5) {
         0 => MemberChange::Same,
+        3 => MemberChange::Ordering(OrderingName::ALL[draw.below(3) as usize]),
         1 => MemberChange::Leaves(node(draw)),
         2 => MemberChange::Joins {
             member: member(draw),
@@ -71,7 +72,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     nodes.sort_unstable();
     nodes.dedup();
     let acceptors: NodeSet = nodes.iter().copied().take(5).collect();
-    View {
+    let mut view = View {
         number: ViewNumber(counter(draw)),
         first_slot: slot(draw),
         members: nodes
@@ -93,6 +94,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
         level: Level(19 + draw.below(4) as u16),
+        ordering: OrderingName::Paxos,
         persistence: if draw.flag() {
             Persistence::Disk
         } else {
@@ -103,5 +105,11 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             class: draw.text(20),
             arguments: payload(draw),
         }),
-    }
+    };
+    view.ordering = match view.level.0 {
+        21 => OrderingName::Libpaxos,
+        22 => OrderingName::LibpaxosPlus,
+        _ => OrderingName::Paxos,
+    };
+    view
 }

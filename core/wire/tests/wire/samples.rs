@@ -357,6 +357,14 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_switch_ordering",
+            FromClient::SwitchOrdering {
+                request: 21,
+                change: view_change(),
+                ordering: OrderingName::LibpaxosPlus,
+            },
+        ),
+        (
             "request_resume",
             FromClient::Resume {
                 secret: SECRET,

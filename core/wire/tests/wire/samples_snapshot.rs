@@ -27,6 +27,7 @@ pub(crate) fn snapshot_core() -> SnapshotCore {
         window: 1024,
         rejoined: [(NodeId(2), Incarnation(0x2220))].into_iter().collect(),
         level: quorate_types::Level::UNNAMED,
+        ordering: quorate_types::OrderingName::Paxos,
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {
             name: "Account".into(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_types::{Level, Levels, NodeId, NodeSet, Slot, ViewNumber};
+use quorate_types::{Level, Levels, NodeId, NodeSet, OrderingName, Slot, ViewNumber};
 
 use super::{Property, Violation};
 
@@ -30,6 +30,8 @@ pub struct Governing {
     pub window: u64,
     /// What every member speaks.
     pub level: Level,
+    /// How commands are ordered.
+    pub ordering: OrderingName,
 }
 
 impl Governing {
@@ -55,6 +57,8 @@ pub enum Turn {
     Leaves(NodeId),
     /// Nobody, and the group is at another level.
     Level(Level),
+    /// Nobody, and commands are ordered in another way.
+    Ordering(OrderingName),
 }
 
 /// A majority of so many.
@@ -95,18 +99,23 @@ impl Views {
     ) -> Option<ViewNumber> {
         let (number, current) = self.newest();
         let members = match turn {
-            Turn::None | Turn::Level(_) => current.members,
+            Turn::None | Turn::Level(_) | Turn::Ordering(_) => current.members,
             Turn::Joins(node) if !current.members.contains(node) => {
                 current.members.iter().chain([node]).collect()
             }
             Turn::Leaves(node) if current.members.contains(node) => current.members.without(node),
             Turn::Joins(_) | Turn::Leaves(_) => return None,
         };
+        let can_order = match turn {
+            Turn::Level(level) => level >= current.ordering.level(),
+            Turn::Ordering(_) => current.level >= Level(21),
+            Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
+        };
         let is_current = after == number && slot >= current.first;
         let are_members = acceptors.iter().all(|node| members.contains(node));
         let is_possible =
             are_members && !acceptors.is_empty() && (1..=WINDOW_MAX).contains(&window);
-        if !is_current || !is_possible {
+        if !is_current || !is_possible || !can_order {
             return None;
         }
         let quorum = majority(acceptors.len());
@@ -124,7 +133,11 @@ impl Views {
             window,
             level: match turn {
                 Turn::Level(level) => level,
-                Turn::None | Turn::Joins(_) | Turn::Leaves(_) => current.level,
+                Turn::None | Turn::Joins(_) | Turn::Leaves(_) | Turn::Ordering(_) => current.level,
+            },
+            ordering: match turn {
+                Turn::Ordering(ordering) => ordering,
+                Turn::None | Turn::Joins(_) | Turn::Leaves(_) | Turn::Level(_) => current.ordering,
             },
         };
         let number = ViewNumber(number.0 + 1);
@@ -237,6 +250,7 @@ mod tests {
             phase2: 1,
             window: 4,
             level: Level::UNNAMED,
+            ordering: OrderingName::Paxos,
         };
         Views::new(first)
     }
@@ -331,6 +345,25 @@ mod tests {
             .unwrap();
         views.acts(B, SECOND, "votes").unwrap();
         assert!(views.acts(A, SECOND, "votes").is_err());
+    }
+
+    #[test]
+    fn an_ordering_follows_the_level_that_it_takes_and_keeps_it() {
+        let mut views = begun();
+        let counts = (NodeSet::only(A), 4);
+        let libpaxos = Turn::Ordering(OrderingName::Libpaxos);
+        assert_eq!(views.changed(Slot(3), FIRST, counts, libpaxos), None);
+        views.changed(Slot(3), FIRST, counts, Turn::Level(Level(21)));
+        assert_eq!(
+            views.changed(Slot(7), SECOND, counts, libpaxos),
+            Some(ViewNumber(3))
+        );
+        let lower = Turn::Level(Level(20));
+        assert_eq!(views.changed(Slot(11), ViewNumber(3), counts, lower), None);
+        assert_eq!(
+            views.of(ViewNumber(3)).unwrap().ordering,
+            OrderingName::Libpaxos
+        );
     }
 
     #[test]

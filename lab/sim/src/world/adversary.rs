@@ -107,6 +107,8 @@ impl Adversary {
         setup.limits.batch_commands = random.between(1, 2) as usize;
         setup.limits.chunk_slots = *random.pick(&[1, 3, 8, 16]);
         setup.limits.credit_messages = random.between(1, 8) as usize;
+        setup.ordering = setup.draw_ordering();
+        setup.draw_steps();
         let view = setup.view();
         let players = setup.node_ids().map(|id| (id, Player::new(seed, id)));
         Adversary {

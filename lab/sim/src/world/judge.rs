@@ -311,7 +311,7 @@ impl Judge {
         self.note_keeps(slot, batch);
         self.note_resets(slot, batch)?;
         self.follow_views()?;
-        if self.has_quorum(slot) {
+        if self.has_quorum(node, slot) {
             return Ok(());
         }
         broken(

@@ -248,6 +248,7 @@ impl World {
             | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
             | FromClient::SetLevel { .. }
+            | FromClient::SwitchOrdering { .. }
             | FromClient::ChangeView { .. } => {}
         }
     }

@@ -10,7 +10,7 @@ use super::stall::{Look, Taken};
 use super::trace::Tag;
 use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
-use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{Config, Damage, LinkState, Standing};
 use quorate_replica::{
     EarlierLives, Input, Output, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
@@ -146,7 +146,7 @@ impl World {
         let time = node.clock.boot(now);
         let (records, agreed) = (whole.records.clone(), whole.agreed());
         let ordering = Watched::new(
-            AnyOrdering::new(Protocol::Paxos, config, past.records, time)
+            AnyOrdering::new(config, past.records, time)
                 .expect("a disk holds its own group's records"),
             seen.clone(),
         );
@@ -188,6 +188,7 @@ impl World {
             images: BTreeMap::new(),
             cores: BTreeMap::new(),
             fetched: None,
+            steps: (0, 0),
             turns: 0,
         }));
         let judged = self.judge.found(id, &records, &damage, has_lost);
@@ -331,6 +332,7 @@ impl World {
         self.watch_turn(id, look, &out);
         self.watch_done(id, &out);
         self.watch_view(id);
+        self.note_steps(id);
         self.check_levels();
         self.follow_level(id);
         self.perform(id, out);

@@ -36,6 +36,7 @@ mod network;
 mod node;
 mod notes;
 mod objects;
+mod orderings;
 mod outputs;
 mod poison;
 mod prompt;
@@ -87,7 +88,7 @@ use prompt::Prompt;
 use quiet::{Quiet, Rest};
 use quorate_replica::limits as replica_limits;
 use quorate_session::{ClientSession, Preference, SessionConfig};
-use quorate_types::{ConnectionId, Duration, Levels, NodeId};
+use quorate_types::{ConnectionId, Duration, NodeId};
 use random::Random;
 use setup::{Setup, founding};
 use sightings::Sightings;
@@ -151,6 +152,10 @@ impl World {
             setup.clients = clients;
         }
         (setup.waiters, setup.watchers) = (schedule.waiters, schedule.watchers);
+        setup.draw_steps();
+        if !schedule.levels {
+            setup.ordering = setup.draw_ordering();
+        }
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         World::of(setup, schedule, telling)
     }
@@ -216,7 +221,7 @@ impl World {
                 is_new: false,
                 known: None,
                 is_old_copy: false,
-                speaks: Levels::UNNAMED,
+                speaks: quorate_wire::SPEAKS,
                 next_build: None,
                 paused: 0,
                 stall_due: None,

@@ -184,6 +184,8 @@ pub(super) struct Running {
     pub cores: BTreeMap<Slot, (Box<SnapshotCore>, Slot)>,
     /// The snapshot that is being fetched.
     pub fetched: Option<(Slot, Vec<u8>)>,
+    /// What its ordering had counted of steps when it was last looked at.
+    pub steps: (u64, u64),
     /// Turns so far, for checks that need not follow each.
     pub turns: u64,
 }

@@ -176,6 +176,7 @@ impl World {
             let decided = self.running(id).replica.ordering().decided();
             self.judge.knows(id, decided);
         }
+        self.check_learners(id, to, message);
         let judged = self.judge.sent(id, life, message);
         self.judged(judged);
         self.watch_message(id, to, message);

@@ -138,6 +138,14 @@ rows! {
     LevelRefused 80 "operator told that a member does not speak a level";
     LinkBelowLevel 10 "link refused to a node that does not speak the level";
     BuildBelowLevel 6 "build ended that does not speak the level of its group";
+    SwitchedToLibpaxos 10 "view with libpaxos after one with paxos";
+    SwitchedToLibpaxosPlus 10 "view with libpaxos+ after one with paxos";
+    SwitchedFromLibpaxos 10 "view with paxos after one with libpaxos";
+    SwitchedFromLibpaxosPlus 10 "view with paxos after one with libpaxos+";
+    SwitchedToSteps 10 "view with libpaxos+ after one with libpaxos";
+    SwitchedFromSteps 10 "view with libpaxos after one with libpaxos+";
+    Spared 100 "leader that proposes to the best majority only";
+    Suspected 6 "one of that majority suspected, all asked again";
     UnreadableKept 4 "message kept from a node that does not read it";
 }
 

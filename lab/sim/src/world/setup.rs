@@ -7,8 +7,8 @@ use super::shape::Shape;
 use quorate_ordering::{Limits, Timing};
 use quorate_replica::{CheckpointPolicy, KeptLimits};
 use quorate_types::{
-    Duration, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums,
-    SessionTerms, Slot, Value, View, ViewNumber,
+    Duration, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec, OrderingName, Persistence,
+    Quorums, SessionTerms, Slot, Value, View, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ pub(super) struct Setup {
     pub quorums: Quorums,
     /// Whether votes are on disk.
     pub persistence: Persistence,
+    /// The level of the first view, and how it orders commands.
+    pub ordering: (Level, OrderingName),
     /// How many clients work.
     pub clients: u64,
     /// Clients beside them that only call the queue.
@@ -118,6 +120,7 @@ impl NetworkSetup {
 
 impl Setup {
     /// The configuration that follows from `seed`.
+    // Longer than a screen: one line a field.
     pub(super) fn from_seed(seed: u64) -> Setup {
         let mut random = Random::new(seed, "setup", 0);
         let r = &mut random;
@@ -135,6 +138,7 @@ impl Setup {
             acceptors: nodes,
             quorums: Quorums::majority(usize::from(nodes)).expect("there are nodes"),
             persistence,
+            ordering: (Level::UNNAMED, OrderingName::Paxos),
             clients,
             waiters: 0,
             watchers: 0,
@@ -291,7 +295,8 @@ impl Setup {
             quorums: self.quorums,
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: Level::UNNAMED,
+            level: self.ordering.0,
+            ordering: self.ordering.1,
             persistence: self.persistence,
             objects: super::workload::OBJECTS
                 .iter()
@@ -379,6 +384,7 @@ fn limits(r: &mut Random) -> Limits {
         resend: r.between(1, 16) as usize,
         reads: r.between(16, 256) as usize,
         epochs: r.between(1, 4) as usize,
+        ..Limits::default()
     }
 }
 

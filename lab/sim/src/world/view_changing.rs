@@ -9,6 +9,7 @@ use super::events::Event;
 use super::grouping::Grouping;
 use super::life::Death;
 use super::moving::{self, Move, MoveAsked, Moving};
+use super::orderings::Switching;
 use super::random::Random;
 use super::row::Row;
 use super::setup::{Setup, founding};
@@ -44,6 +45,8 @@ pub(super) struct ViewChanging {
     pub(super) moving: Moving,
     /// Groups beside this one.
     pub(super) grouping: Grouping,
+    /// Other orderings.
+    switching: Switching,
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
@@ -73,6 +76,7 @@ impl ViewChanging {
             is_resizing: Random::new(seed, "sizes", 0).chance(500) && !is_paced,
             moving: Moving::new(setup),
             grouping: Grouping::new(seed),
+            switching: Switching::new(seed),
             requests: 0,
             open: BTreeMap::new(),
             pending: Vec::new(),
@@ -153,24 +157,8 @@ impl World {
             return;
         };
         let view = running.replica.view().clone();
-        let all = self.setup.node_ids();
-        let next = self.harm.views.requests + 1;
-        if let Some(change) = self.harm.views.grouping.wish(next, all) {
-            return self.ask_operator((asked, None), |request| FromClient::ChangeGroups {
-                request,
-                change,
-            });
-        }
-        if let Some(wish) = self.move_member(asked, &view) {
-            let change = match &wish {
-                MoveAsked::View(change, _) => Some(*change),
-                MoveAsked::Invite(..) => None,
-            };
-            let speaks = match &wish {
-                MoveAsked::View(_, Move::Joins(member, _)) => self.nodes[&member.node].speaks,
-                MoveAsked::View(_, Move::Leaves(_)) | MoveAsked::Invite(..) => Levels::UNNAMED,
-            };
-            return self.ask_operator((asked, change), |request| wish.request(request, speaks));
+        if self.asks_something_else(asked, &view) {
+            return;
         }
         let changing = &mut self.harm.views;
         let Some(random) = &mut changing.random else {
@@ -199,6 +187,42 @@ impl World {
             change,
             leaves: None,
         });
+    }
+
+    /// The operator asks for another group, another ordering or another member, where one of these is its wish.
+    fn asks_something_else(&mut self, asked: NodeId, view: &View) -> bool {
+        let all = self.setup.node_ids();
+        let next = self.harm.views.requests + 1;
+        if let Some(change) = self.harm.views.grouping.wish(next, all) {
+            self.ask_operator((asked, None), |request| FromClient::ChangeGroups {
+                request,
+                change,
+            });
+            return true;
+        }
+        if let Some((change, ordering)) = self.harm.views.switching.wish(view) {
+            self.ask_operator((asked, Some(change)), |request| {
+                FromClient::SwitchOrdering {
+                    request,
+                    change,
+                    ordering,
+                }
+            });
+            return true;
+        }
+        if let Some(wish) = self.move_member(asked, view) {
+            let change = match &wish {
+                MoveAsked::View(change, _) => Some(*change),
+                MoveAsked::Invite(..) => None,
+            };
+            let speaks = match &wish {
+                MoveAsked::View(_, Move::Joins(member, _)) => self.nodes[&member.node].speaks,
+                MoveAsked::View(_, Move::Leaves(_)) | MoveAsked::Invite(..) => Levels::UNNAMED,
+            };
+            self.ask_operator((asked, change), |request| wish.request(request, speaks));
+            return true;
+        }
+        false
     }
 
     /// Whether these are enough without those of them that never vote again.
@@ -266,6 +290,7 @@ impl World {
         };
         let before = before.clone();
         self.note_members(&before, view);
+        self.note_ordering(&before, view);
         let views = &self.harm.views;
         let (old, new) = (before.acceptors, view.acceptors);
         let leader = views.leaders.get(&before.number.0);

@@ -1,6 +1,6 @@
 //! One node: a real replica over a real ordering, its disk, and what it told the others.
 
-use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{
     Config, Damage, Decision, Effect, Effects, Event, LinkState, Mark, Ordering, OrderingStatus,
     Past, Record, Role, Standing, ViewPast,
@@ -160,7 +160,7 @@ impl Running {
         let (past, records) = past.part(start.view.number, start.begun);
         let decided = Rc::new(RefCell::new(Vec::new()));
         let ordering = Watched {
-            inner: AnyOrdering::new(Protocol::Paxos, config(start), past.records, NOW).unwrap(),
+            inner: AnyOrdering::new(config(start), past.records, NOW).unwrap(),
             decided: decided.clone(),
         };
         let remembered = Remembered {

@@ -154,6 +154,7 @@ impl World {
             window: self.window,
             rejoined: BTreeMap::new(),
             level: quorate_types::Level::UNNAMED,
+            ordering: quorate_types::OrderingName::Paxos,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! The options of `quorate bench`.
 
 use crate::node::PersistArg;
+use crate::ordering::OrderingArg;
 use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::{Args, ValueEnum};
@@ -54,6 +55,9 @@ pub(crate) struct BenchArgs {
     /// Where the group of the run keeps its log.
     #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
     pub(super) persist: PersistArg,
+    /// How the group of the run orders commands.
+    #[arg(long, value_enum, default_value_t = OrderingArg::Paxos, conflicts_with = "endpoint")]
+    pub(super) ordering: OrderingArg,
     /// Seconds to measure.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     pub(super) seconds: f64,

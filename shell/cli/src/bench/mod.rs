@@ -76,7 +76,7 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
 
 /// Draws what is sent for one command into `file`, and prints it.
 fn trace_one(args: &BenchArgs, file: &Path, as_json: bool) -> Result<(), CliError> {
-    let trace = CommandTrace::of(args.local, args.size)?;
+    let trace = CommandTrace::of(args.ordering.name(), args.local, args.size)?;
     let drawn = std::fs::write(file, trace_picture::draw(&trace));
     drawn.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;
     if as_json {
@@ -257,6 +257,8 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         &nodes,
         "--persist",
         persist,
+        "--ordering",
+        args.ordering.name().word(),
         "--port",
         "0",
         "--args",

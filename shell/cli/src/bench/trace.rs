@@ -8,7 +8,7 @@ use crate::table::table;
 use quorate_rehearsal::{
     ExecutedCall, Operation, Party, Rehearsal, RehearsalConfig, RehearsedObjects, TracedMessage,
 };
-use quorate_types::{Duration, NodeId, ObjectId, Outcome, Stamp, Value, Wall};
+use quorate_types::{Duration, NodeId, ObjectId, OrderingName, Outcome, Stamp, Value, Wall};
 use serde::Serialize;
 
 /// How long each message takes. More than all writes of a command together.
@@ -19,6 +19,8 @@ const WRITE: Duration = Duration::from_micros(100);
 const AFTER: Duration = Duration::from_millis(12);
 /// Until there is a leader, and each node has what was decided before.
 const CALM: Duration = Duration::from_millis(2_000);
+/// Calls before the one that is traced: more than the slots of a step that every acceptor is asked for.
+const CALLS_BEFORE: u64 = 100;
 /// How long a call may wait for its answer.
 const PATIENCE: Duration = Duration::from_millis(10_000);
 
@@ -44,6 +46,7 @@ struct Sender {
 /// What is sent for one command.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CommandTrace {
+    pub(super) ordering: &'static str,
     pub(super) nodes: u16,
     pub(super) leader: String,
     /// Messages one after the other until the client has its reply.
@@ -80,8 +83,12 @@ impl RehearsedObjects for Echoes {
 }
 
 impl CommandTrace {
-    /// Traces a call with `size` bytes on a group of `nodes` nodes that is calm.
-    pub(super) fn of(nodes: u16, size: usize) -> Result<CommandTrace, CliError> {
+    /// Traces a call with `size` bytes on a group of `nodes` nodes that is calm, once it has had some calls.
+    pub(super) fn of(
+        ordering: OrderingName,
+        nodes: u16,
+        size: usize,
+    ) -> Result<CommandTrace, CliError> {
         let config = RehearsalConfig {
             nodes,
             callers: 1,
@@ -89,14 +96,15 @@ impl CommandTrace {
             snapshot_every: u64::MAX,
             wall: Wall(1_700_000_000_000_000_000),
             copies_per_mille: 0,
+            ordering,
         };
         let mut group = Rehearsal::new(config, &mut Echoes);
         group.pass(CALM, &mut Echoes);
-        // The first one opens the client's session, and finds the leader.
-        for _ in 0..2 {
+        // The first one opens the client's session, and finds the leader; the others are the first slots of a step.
+        for _ in 0..CALLS_BEFORE {
             call(&mut group, size)?;
-            group.pass(CALM, &mut Echoes);
         }
+        group.pass(CALM, &mut Echoes);
         let leader = group.report(NodeId(1)).and_then(|state| state.leader);
         let leader = leader.ok_or_else(|| CliError::failed("nobody leads the rehearsed group"))?;
         group.trace(LINK, WRITE);
@@ -108,6 +116,7 @@ impl CommandTrace {
         let replied = messages.iter().find(is_reply).map(|reply| reply.arrives);
         let replied = replied.ok_or_else(|| CliError::failed("the trace has no reply"))?;
         Ok(CommandTrace {
+            ordering: ordering.word(),
             nodes,
             leader: party(Party::Node(leader)),
             message_delays: replied.0 / LINK.0,
@@ -216,6 +225,10 @@ fn senders(nodes: u16, messages: &[TracedMessage]) -> Vec<Sender> {
 mod tests {
     use super::*;
 
+    fn paxos(nodes: u16, size: usize) -> CommandTrace {
+        CommandTrace::of(OrderingName::Paxos, nodes, size).expect("a reply")
+    }
+
     fn names(trace: &CommandTrace) -> Vec<String> {
         let messages = trace.messages.iter();
         messages.map(|message| message.name.clone()).collect()
@@ -223,7 +236,7 @@ mod tests {
 
     #[test]
     fn three_nodes_agree_in_one_round_trip_of_the_leader() {
-        let trace = CommandTrace::of(3, 100).expect("a reply");
+        let trace = paxos(3, 100);
         let asked = ["Call", "Accept", "Accept", "Accepted", "Accepted"];
         assert_eq!(names(&trace)[..5], asked);
         assert_eq!((trace.message_delays, trace.writes), (4, 1));
@@ -237,7 +250,7 @@ mod tests {
     fn the_leader_sends_each_value_to_every_other_node() {
         let value = 4_096;
         let bytes = |nodes| {
-            let trace = CommandTrace::of(nodes, value).expect("a reply");
+            let trace = paxos(nodes, value);
             let sent = trace.sent.iter().map(|sender| sender.bytes);
             sent.skip(1).max().expect("there are nodes")
         };
@@ -248,7 +261,7 @@ mod tests {
 
     #[test]
     fn one_node_asks_nobody() {
-        let trace = CommandTrace::of(1, 10).expect("a reply");
+        let trace = paxos(1, 10);
         assert_eq!(names(&trace), ["Call", "Replied"]);
     }
 }

@@ -24,7 +24,8 @@ pub(super) fn draw(trace: &CommandTrace) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <defs><marker id=\"tip\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">\
          <path d=\"M0,1 L8,4 L0,7 z\" fill=\"#225588\"/></marker></defs>\n\
-         <text x=\"12\" y=\"22\">one command on {} nodes: {}</text>\n",
+         <text x=\"12\" y=\"22\">{}: one command on {} nodes, {}</text>\n",
+        trace.ordering,
         trace.nodes,
         trace.delays()
     );
@@ -80,10 +81,11 @@ fn down(row: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_types::OrderingName;
 
     #[test]
     fn every_party_has_a_line_and_every_message_an_arrow() {
-        let trace = CommandTrace::of(3, 100).expect("a reply");
+        let trace = CommandTrace::of(OrderingName::Paxos, 3, 100).expect("a reply");
         let svg = draw(&trace);
         for party in ["client", "n1", "n2", "n3"] {
             assert!(svg.contains(&format!(">{party}")), "{svg}");

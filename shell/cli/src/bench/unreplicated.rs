@@ -255,6 +255,7 @@ impl Server {
                 | FromClient::MoveLeader { .. }
                 | FromClient::Join { .. }
                 | FromClient::SetLevel { .. }
+                | FromClient::SwitchOrdering { .. }
                 | FromClient::ChangeView { .. } => {}
             }
         }

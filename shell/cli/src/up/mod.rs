@@ -14,6 +14,7 @@ mod tls;
 
 use crate::error::CliError;
 use crate::node::PersistArg;
+use crate::ordering::OrderingArg;
 use crate::table::table;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -51,6 +52,10 @@ pub(crate) struct UpArgs {
     /// Where the group keeps its log.
     #[arg(long, env = "QUORATE_PERSIST", value_enum, default_value_t = PersistArg::Disk)]
     pub(crate) persist: PersistArg,
+    /// How commands are ordered at first; `quorate view switch` changes it while the group runs. Default: paxos, or as the
+    /// directory has it.
+    #[arg(long, env = "QUORATE_ORDERING", value_enum)]
+    pub(crate) ordering: Option<OrderingArg>,
     /// The group's directory, kept for the next start: a new or empty one, or that of an earlier start. Default: a temporary one.
     #[arg(long, env = "QUORATE_DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -120,6 +125,7 @@ impl UpArgs {
             class: class.to_owned(),
             nodes: 3,
             persist: PersistArg::Disk,
+            ordering: None,
             dir: None,
             port: None,
             args: None,

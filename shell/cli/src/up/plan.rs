@@ -359,6 +359,14 @@ fn take_up(
             first.persist
         )));
     }
+    if let Some(wished) = args.ordering
+        && wished.name() != first.ordering
+    {
+        return Err(conflict(format!(
+            "it began with the ordering {}, which `quorate view switch` changes while it runs: leave --ordering out",
+            first.ordering
+        )));
+    }
     if first.tls.is_some() != args.tls {
         return Err(conflict(match args.tls {
             true => "it was made without --tls".to_owned(),
@@ -447,6 +455,7 @@ pub(super) fn new_configs(
                 admin: Some(loopback(*admin)),
                 persist: args.persist.as_config(),
                 window: NodeConfig::WINDOW,
+                ordering: args.ordering.unwrap_or_default().name(),
                 insecure: false,
                 keeps_inside: false,
                 speaks: SPEAKS,

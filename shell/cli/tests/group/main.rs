@@ -13,6 +13,7 @@ mod lost_votes;
 mod meeting;
 mod members;
 mod never_up;
+mod orderings;
 mod recover;
 mod restore;
 mod settings;

@@ -21,7 +21,7 @@ fn a_view_is_shown_with_its_members_by_any_node_that_is_asked() {
         })
     });
     let expected = json!({
-        "number": 1, "first_slot": 1, "ordering": "multi-paxos", "window": status["view"]["window"],
+        "number": 1, "first_slot": 1, "ordering": "paxos", "window": status["view"]["window"],
         "level": 19, "members": members.collect::<Vec<_>>(),
     });
     assert_eq!(shown(group.endpoint()), expected);
@@ -30,7 +30,7 @@ fn a_view_is_shown_with_its_members_by_any_node_that_is_asked() {
         assert_eq!(shown(&one), expected, "asked of {one}");
     }
     let table = run(&["view", "show", "--endpoint", group.endpoint()]);
-    assert!(text(&table.stdout).starts_with("view 1, from slot 1 on, multi-paxos, window "));
+    assert!(text(&table.stdout).starts_with("view 1, from slot 1 on, paxos, window "));
     assert_eq!(text(&table.stdout).lines().count(), 5);
 }
 

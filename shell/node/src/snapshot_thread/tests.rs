@@ -32,6 +32,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
             window: 64,
             rejoined: BTreeMap::new(),
             level: quorate_types::Level::UNNAMED,
+            ordering: quorate_types::OrderingName::Paxos,
             persistence: Persistence::Disk,
             objects: Vec::new(),
         },

@@ -10,12 +10,17 @@
 mod world;
 
 use quorate_ordering::{Ordering, Role};
-use quorate_types::{NodeId, Persistence, Slot};
+use quorate_types::{NodeId, OrderingName, Persistence, Slot};
 use std::collections::BTreeSet;
 use world::World;
 
-fn adventure(seed: u64, nodes: u16, persistence: Persistence) -> (u64, u64, u64) {
-    let mut world = World::new(seed, nodes, persistence);
+fn adventure(
+    seed: u64,
+    nodes: u16,
+    persistence: Persistence,
+    ordering: OrderingName,
+) -> (u64, u64, u64) {
+    let mut world = World::new(seed, nodes, persistence, ordering);
     for _ in 0..60 {
         for _ in 0..world.dice.below(6) {
             let id = world.some_node();
@@ -62,7 +67,7 @@ fn adventure(seed: u64, nodes: u16, persistence: Persistence) -> (u64, u64, u64)
     (world.highest.0, world.confirmed, world.refused)
 }
 
-fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
+fn adventures(persistence: Persistence, ordering: OrderingName, seeds: std::ops::Range<u64>) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let seeds = match (number("SEED"), number("SEEDS")) {
         (Some(seed), _) => seed..seed + 1,
@@ -72,29 +77,43 @@ fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
     let mut sums = (0, 0, 0);
     for seed in seeds {
         let nodes = if seed % 3 == 0 { 5 } else { 3 };
-        let told = std::panic::catch_unwind(|| adventure(seed, nodes, persistence));
+        let told = std::panic::catch_unwind(|| adventure(seed, nodes, persistence, ordering));
         let Ok((slots, confirmed, refused)) = told else {
-            panic!("failed with SEED={seed}, {persistence:?}");
+            panic!("failed with SEED={seed}, {persistence:?}, {ordering}");
         };
         sums = (sums.0 + slots, sums.1 + confirmed, sums.2 + refused);
     }
-    println!("{persistence:?}: slots, confirmed reads, refusals: {sums:?}");
+    println!("{persistence:?}, {ordering}: slots, confirmed reads, refusals: {sums:?}");
 }
 
 /// Claim mp-47.
 #[test]
 fn nodes_with_disks_agree_through_misfortune_and_are_live_after_it() {
-    adventures(Persistence::Disk, 0..60);
+    adventures(Persistence::Disk, OrderingName::Paxos, 0..60);
 }
 
 #[test]
 fn nodes_in_memory_mode_agree_through_misfortune_and_are_live_after_it() {
-    adventures(Persistence::Memory, 1000..1060);
+    adventures(Persistence::Memory, OrderingName::Paxos, 1000..1060);
+}
+
+/// Claim mp-57.
+#[test]
+fn nodes_that_count_votes_for_themselves_agree_through_misfortune() {
+    adventures(Persistence::Disk, OrderingName::Libpaxos, 2000..2040);
+    adventures(Persistence::Memory, OrderingName::Libpaxos, 3000..3020);
+}
+
+/// Claim mp-59.
+#[test]
+fn nodes_that_spare_slow_acceptors_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Disk, OrderingName::LibpaxosPlus, 4000..4040);
+    adventures(Persistence::Memory, OrderingName::LibpaxosPlus, 5000..5020);
 }
 
 #[test]
 fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
-    let mut world = World::new(7, 3, Persistence::Disk);
+    let mut world = World::new(7, 3, Persistence::Disk, OrderingName::Paxos);
     world.run(1000);
     let leaders: Vec<NodeId> = (world.nodes.iter())
         .filter(|(_, node)| matches!(node.role, Role::Leader { .. }))
@@ -116,7 +135,7 @@ fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
 fn a_leader_that_dies_is_replaced_within_a_tenth_of_a_second() {
     let mut outages = Vec::new();
     for seed in 1..=40 {
-        let mut world = World::new(seed, 3, Persistence::Disk);
+        let mut world = World::new(seed, 3, Persistence::Disk, OrderingName::Paxos);
         world.run(1000);
         let mut roles = world.nodes.iter();
         let leader = roles.find(|(_, node)| matches!(node.role, Role::Leader { .. }));

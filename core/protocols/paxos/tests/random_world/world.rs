@@ -6,7 +6,8 @@ use quorate_ordering::{
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
+    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time,
+    View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,8 +73,17 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, nodes: u16, persistence: Persistence) -> World {
-        let view = view(nodes, nodes, persistence);
+    pub(crate) fn new(
+        seed: u64,
+        nodes: u16,
+        persistence: Persistence,
+        ordering: OrderingName,
+    ) -> World {
+        let view = View {
+            level: ordering.level(),
+            ordering,
+            ..view(nodes, nodes, persistence)
+        };
         let mut world = World {
             dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             now: Time(1_000_000_000),
@@ -127,6 +137,7 @@ impl World {
         node.boot += 1;
         let mut config = Config::new(VIEW.group, id, node.boot, self.view.clone(), seed);
         config.standing = node.standing;
+        (config.limits.step_first_slots, config.limits.step_slots) = (2, 12);
         node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now).unwrap());
         node.executed = node.snapshot;
         let slot = node.snapshot;

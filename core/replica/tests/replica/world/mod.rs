@@ -79,6 +79,7 @@ pub(crate) fn view(nodes: u16) -> View {
         window: 64,
         rejoined: BTreeMap::new(),
         level: quorate_types::Level::UNNAMED,
+        ordering: quorate_types::OrderingName::Paxos,
         persistence: Persistence::Memory,
         objects: vec![ObjectSpec {
             name: "chain".into(),

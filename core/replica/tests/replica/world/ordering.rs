@@ -269,6 +269,8 @@ impl Ordering for Instant {
             held_bytes: 0,
             elections: 0,
             foreign: 0,
+            spared: 0,
+            suspicions: 0,
             peers: shared.linked.iter().map(|node| linked(*node)).collect(),
         }
     }

@@ -5,7 +5,7 @@ use crate::checkers::Property;
 use crate::world::durable::GROUP;
 use crate::world::random::Random;
 use crate::world::trace::Tag;
-use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{
     Config, Decision, Effect, Event, LostRecord, Mark, Ordering, Past, Record, Standing,
 };
@@ -107,7 +107,7 @@ impl Adversary {
             format!("{id} starts, boot {boot}, lost {:?}", past.damage)
         });
         let (records, damage) = (past.records.clone(), past.damage.clone());
-        let ordering = AnyOrdering::new(Protocol::Paxos, config, past.records, now)
+        let ordering = AnyOrdering::new(config, past.records, now)
             .expect("a log holds its own group's records");
         let promised = ordering.status().promised;
         self.player(id).ordering = Some(ordering);

@@ -80,6 +80,8 @@ impl Ordering for Given {
             held_bytes: 0,
             elections: 0,
             foreign: 0,
+            spared: 0,
+            suspicions: 0,
             peers: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use crate::checkers::phase_one::{Own, Page};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_replica::{PeerMessage, ReplicaMessage};
-use quorate_types::{Ballot, Batch, NodeId, Slot};
+use quorate_types::{Ballot, Batch, NodeId, OrderingName, Slot};
 
 impl Judge {
     /// `node`, in life `life`, lets a message out.
@@ -165,8 +165,22 @@ impl Judge {
         self.views.0.acts(node, ballot.view, "votes")?;
         // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
+        if self.governing(ballot.view).ordering != OrderingName::Paxos {
+            // It may know of a decision by its own vote and the others' before it tells it, and may not yet have handed it up.
+            for slot in (first.0..=last.0.min(decided.0)).map(Slot) {
+                if self.has_voted(node, slot, ballot) {
+                    self.voters.entry((slot, ballot)).or_default().insert(node);
+                }
+            }
+        }
         for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
-            let Some(value) = self.proposed.get(&(slot, ballot)).copied() else {
+            let proposed = self.proposed.get(&(slot, ballot)).copied();
+            if proposed.is_none() && node == ballot.node {
+                // A leader that could ask nobody yet tells its own vote.
+                self.voters.entry((slot, ballot)).or_default().insert(node);
+                continue;
+            }
+            let Some(value) = proposed else {
                 return broken(
                     Property::OneValuePerBallot,
                     format!("{node} votes in {slot} {ballot}, where nothing was proposed"),

@@ -5,7 +5,7 @@ use crate::checkers::Property;
 use crate::checkers::views::{Governing, Turn, Views};
 use quorate_types::{
     Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, NodeId,
-    NodeSet, Slot, View, ViewNumber,
+    NodeSet, OrderingName, Slot, View, ViewNumber,
 };
 
 /// Those of a group that begins with `view`.
@@ -18,6 +18,7 @@ pub(super) fn begun(view: &View) -> Views {
         phase2: view.quorums.phase2(),
         window: view.window,
         level: view.level,
+        ordering: view.ordering,
     };
     Views::new(first)
 }
@@ -27,7 +28,10 @@ fn names(who: &MemberChange) -> Option<(NodeId, Incarnation)> {
     match who {
         MemberChange::Returns(back) => Some((back.node, back.incarnation)),
         MemberChange::Joins { member, .. } => Some((member.node, member.incarnation)),
-        MemberChange::Same | MemberChange::Leaves(_) | MemberChange::Level(_) => None,
+        MemberChange::Same
+        | MemberChange::Leaves(_)
+        | MemberChange::Level(_)
+        | MemberChange::Ordering(_) => None,
     }
 }
 
@@ -36,6 +40,7 @@ fn turn_of(who: &MemberChange) -> Turn {
         MemberChange::Joins { member, .. } => Turn::Joins(member.node),
         MemberChange::Leaves(node) => Turn::Leaves(*node),
         MemberChange::Level(level) => Turn::Level(*level),
+        MemberChange::Ordering(ordering) => Turn::Ordering(*ordering),
         MemberChange::Same | MemberChange::Returns(_) => Turn::None,
     }
 }
@@ -138,7 +143,8 @@ impl Judge {
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Leaves(_)
-            | MemberChange::Level(_) => true,
+            | MemberChange::Level(_)
+            | MemberChange::Ordering(_) => true,
         }
     }
 
@@ -178,6 +184,7 @@ impl Judge {
             phase2: view.quorums.phase2(),
             window: view.window,
             level: view.level,
+            ordering: view.ordering,
         };
         let decided = self.views.0.of(view.number);
         let confirm = view.quorums.confirm();
@@ -191,8 +198,9 @@ impl Judge {
         )
     }
 
-    /// A slot is decided only where a quorum of the view that governs it told its votes; the leader's own is not told.
-    pub(super) fn has_quorum(&self, slot: Slot) -> bool {
+    /// A slot is decided only where a quorum of the view that governs it told its votes. The vote of who decides is not told: a
+    /// leader's never where it is the only one that counts, and otherwise not yet.
+    pub(super) fn has_quorum(&self, node: NodeId, slot: Slot) -> bool {
         let view = self.views.0.governs(slot);
         let governing = self.governing(view);
         if governing.phase2 == 1 {
@@ -203,9 +211,24 @@ impl Judge {
             .range((slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO));
         let mut of_view = of_slot.filter(|((_, ballot), _)| ballot.view == view);
         of_view.any(|((_, ballot), told)| {
-            let told = told.iter().filter(|node| *node != ballot.node);
+            let untold = match governing.ordering {
+                OrderingName::Paxos => ballot.node,
+                OrderingName::Libpaxos | OrderingName::LibpaxosPlus => node,
+            };
+            let told = told.iter().filter(|node| *node != untold);
             let told = told.filter(|node| governing.acceptors.contains(*node));
-            told.count() + 1 >= governing.phase2
+            let is_vote = untold == ballot.node || self.has_voted(untold, slot, *ballot);
+            told.count() + usize::from(is_vote) >= governing.phase2
         })
+    }
+
+    /// Whether the disk of an acceptor holds its vote; in memory mode nobody can say otherwise.
+    pub(super) fn has_voted(&self, node: NodeId, slot: Slot, ballot: Ballot) -> bool {
+        let Some(views) = &self.written else {
+            return true;
+        };
+        let is_acceptor = self.governing(ballot.view).acceptors.contains(node);
+        let written = views.get(&ballot.view);
+        is_acceptor && written.is_some_and(|log| log.told_vote(node, slot, ballot).is_ok())
     }
 }

@@ -1,0 +1,120 @@
+//! How commands are ordered is a part of the view: who may switch it, to what, and what that asks of the group's level.
+
+use crate::views::{WINDOW, change, fill, refusal};
+use crate::world::{World, meta};
+use quorate_types::{
+    Body, FromClient, Level, Levels, MemberChange, OrderingName, Refusal, Slot, ToClient,
+    ViewNumber,
+};
+
+const TOP: Level = Level(21);
+
+/// Three nodes, linked and of a build that speaks all levels, in a group at this one.
+fn world(level: Level) -> World {
+    let world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.view.level = level;
+        config.speaks = Levels::new(Level(19), TOP).unwrap();
+    });
+    world.shared.borrow_mut().linked = vec![1, 2];
+    world
+}
+
+fn switch(world: &mut World, after: u64, ordering: OrderingName) {
+    let request = 50;
+    let change = change(after, &[0, 1, 2]);
+    world.say(
+        0,
+        request,
+        FromClient::SwitchOrdering {
+            request,
+            change,
+            ordering,
+        },
+    );
+}
+
+fn view_of(world: &World, at: usize) -> (ViewNumber, Level, OrderingName) {
+    let view = world.nodes[at].replica.view();
+    (view.number, view.level, view.ordering)
+}
+
+fn decided(world: &mut World, after: u64, who: MemberChange) -> Slot {
+    let slot = world.decide(vec![meta(Body::ChangeView {
+        change: change(after, &[0, 1, 2]),
+        who,
+    })]);
+    fill(world, WINDOW);
+    slot
+}
+
+/// Claim rp-121.
+#[test]
+fn an_ordering_is_switched_at_its_level_and_the_one_who_asked_is_told_when_it_is_in_force() {
+    let mut world = world(TOP);
+    switch(&mut world, 1, OrderingName::LibpaxosPlus);
+    fill(&mut world, WINDOW);
+    let told = world.take_told(50);
+    assert!(
+        matches!(told[..], [ToClient::Checkpointed { .. }]),
+        "{told:?}"
+    );
+    let expected = (ViewNumber(2), TOP, OrderingName::LibpaxosPlus);
+    assert_eq!([0, 1, 2].map(|at| view_of(&world, at)), [expected; 3]);
+}
+
+/// Claim rp-121.
+#[test]
+fn below_its_level_or_to_what_it_is_or_while_another_switch_is_not_over_nothing_is_switched() {
+    let mut low = world(Level(20));
+    switch(&mut low, 1, OrderingName::Libpaxos);
+    assert_eq!(refusal(&mut low, 50), Some(Refusal::LevelNotSpoken));
+    let mut world = world(TOP);
+    switch(&mut world, 1, OrderingName::Paxos);
+    assert_eq!(refusal(&mut world, 50), Some(Refusal::NoSuchView));
+    decided(
+        &mut world,
+        1,
+        MemberChange::Ordering(OrderingName::Libpaxos),
+    );
+    switch(&mut world, 2, OrderingName::LibpaxosPlus);
+    assert_eq!(
+        refusal(&mut world, 50),
+        Some(Refusal::ViewConflict),
+        "view 1 is in no snapshot of a majority"
+    );
+    switch(&mut world, 1, OrderingName::LibpaxosPlus);
+    assert_eq!(
+        refusal(&mut world, 50),
+        Some(Refusal::ViewConflict),
+        "another switch came first"
+    );
+    let expected = (ViewNumber(2), TOP, OrderingName::Libpaxos);
+    assert_eq!(view_of(&world, 1), expected);
+}
+
+/// Claim rp-121.
+#[test]
+fn no_decided_change_leaves_a_group_with_an_ordering_above_its_level() {
+    let mut world = world(TOP);
+    decided(
+        &mut world,
+        1,
+        MemberChange::Ordering(OrderingName::Libpaxos),
+    );
+    decided(&mut world, 2, MemberChange::Level(Level(20)));
+    let held = (ViewNumber(2), TOP, OrderingName::Libpaxos);
+    assert_eq!(view_of(&world, 0), held, "the level has a user");
+    world.checkpoint(0);
+    decided(&mut world, 2, MemberChange::Ordering(OrderingName::Paxos));
+    world.checkpoint(0);
+    decided(&mut world, 3, MemberChange::Level(Level(20)));
+    let lowered = (ViewNumber(4), Level(20), OrderingName::Paxos);
+    assert_eq!(view_of(&world, 0), lowered);
+    decided(
+        &mut world,
+        4,
+        MemberChange::Ordering(OrderingName::Libpaxos),
+    );
+    assert_eq!(view_of(&world, 0), lowered, "its members need not know it");
+}

@@ -1,0 +1,81 @@
+//! The orderings that a view can name.
+
+use crate::Level;
+use std::fmt;
+use std::str::FromStr;
+
+/// How the commands of a view are ordered. All members order in the same way; another view may name another one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum OrderingName {
+    /// Multi-Paxos: the leader counts votes and tells what is decided. A view that names none has this one.
+    #[default]
+    Paxos,
+    /// Acceptors tell their votes to all learners, which count for themselves.
+    Libpaxos,
+    /// As Libpaxos, and slow acceptors are spared: most proposals are sent to the best majority only.
+    LibpaxosPlus,
+}
+
+impl OrderingName {
+    /// All of them.
+    pub const ALL: [OrderingName; 3] = [
+        OrderingName::Paxos,
+        OrderingName::Libpaxos,
+        OrderingName::LibpaxosPlus,
+    ];
+
+    /// The word for it, on the command line and in documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            OrderingName::Paxos => "paxos",
+            OrderingName::Libpaxos => "libpaxos",
+            OrderingName::LibpaxosPlus => "libpaxos+",
+        }
+    }
+
+    /// The lowest level at which a view can name it.
+    ///
+    /// ```
+    /// use quorate_types::{Level, OrderingName};
+    /// assert_eq!(OrderingName::Paxos.level(), Level::UNNAMED);
+    /// assert_eq!("libpaxos+".parse(), Ok(OrderingName::LibpaxosPlus));
+    /// assert_eq!(OrderingName::LibpaxosPlus.level(), Level::ORDERINGS);
+    /// ```
+    #[must_use]
+    pub fn level(self) -> Level {
+        match self {
+            OrderingName::Paxos => Level::UNNAMED,
+            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => Level::ORDERINGS,
+        }
+    }
+}
+
+/// A word that names no ordering.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoOrdering(String);
+
+impl FromStr for OrderingName {
+    type Err = NoOrdering;
+
+    fn from_str(word: &str) -> Result<OrderingName, NoOrdering> {
+        let mut all = OrderingName::ALL.into_iter();
+        all.find(|name| name.word() == word)
+            .ok_or_else(|| NoOrdering(word.to_owned()))
+    }
+}
+
+impl fmt::Display for OrderingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl fmt::Display for NoOrdering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = OrderingName::ALL.map(OrderingName::word).join(", ");
+        write!(f, "there is no ordering \"{}\"; there are {known}", self.0)
+    }
+}
+
+impl std::error::Error for NoOrdering {}

@@ -1,0 +1,133 @@
+//! How the commands of a run are ordered: drawn for its first view, and switched by the operator while it runs.
+//!
+//! Where nodes are of different builds, the first view names no ordering, and the operator is refused below the level that it takes.
+
+use super::World;
+use super::random::Random;
+use super::row::Row;
+use super::setup::Setup;
+use crate::checkers::Property;
+use quorate_acceptor::Testimony;
+use quorate_any::AnyMessage;
+use quorate_replica::PeerMessage;
+use quorate_types::{Level, NodeId, NodeSet, OrderingName, View, ViewChange};
+
+/// Switches among a thousand requests for another view.
+const SWITCHES: u64 = 400;
+
+/// Who asks for another ordering.
+#[derive(Debug, Default)]
+pub(super) struct Switching {
+    random: Option<Random>,
+}
+
+impl Switching {
+    /// What follows from the seed.
+    pub(super) fn new(seed: u64) -> Switching {
+        Switching {
+            random: Some(Random::new(seed, "switches", 0)),
+        }
+    }
+
+    /// The switch that the operator asks for instead of another change, if that is one. Now and then of a view that does not allow it,
+    /// or to what it is.
+    pub(super) fn wish(&mut self, view: &View) -> Option<(ViewChange, OrderingName)> {
+        let random = self.random.as_mut()?;
+        let share = if view.level < Level::ORDERINGS {
+            SWITCHES / 8
+        } else {
+            SWITCHES
+        };
+        let ordering = random
+            .chance(share)
+            .then(|| *random.pick(&OrderingName::ALL));
+        let change = ViewChange {
+            after: view.number,
+            acceptors: view.acceptors,
+            window: view.window,
+        };
+        ordering.map(|ordering| (change, ordering))
+    }
+}
+
+impl Setup {
+    /// How long the steps are of a leader that spares slow acceptors.
+    pub(super) fn draw_steps(&mut self) {
+        let mut random = Random::new(self.seed, "steps", 0);
+        self.limits.step_first_slots = *random.pick(&[0, 1, 2, 8]);
+        self.limits.step_slots = self.limits.step_first_slots + random.between(1, 60);
+    }
+
+    /// The level of the first view, and its ordering: half of the groups are from before there were several.
+    pub(super) fn draw_ordering(&self) -> (Level, OrderingName) {
+        let mut random = Random::new(self.seed, "ordering", 0);
+        match random.chance(500) {
+            true => (Level::ORDERINGS, *random.pick(&OrderingName::ALL)),
+            false => (Level::UNNAMED, OrderingName::Paxos),
+        }
+    }
+}
+
+impl World {
+    /// Counts a switch.
+    pub(super) fn note_ordering(&mut self, before: &View, view: &View) {
+        use OrderingName::{Libpaxos, LibpaxosPlus, Paxos};
+        let row = match (before.ordering, view.ordering) {
+            (Paxos, Paxos) | (Libpaxos, Libpaxos) | (LibpaxosPlus, LibpaxosPlus) => return,
+            (Paxos, Libpaxos) => Row::SwitchedToLibpaxos,
+            (Paxos, LibpaxosPlus) => Row::SwitchedToLibpaxosPlus,
+            (Libpaxos, Paxos) => Row::SwitchedFromLibpaxos,
+            (LibpaxosPlus, Paxos) => Row::SwitchedFromLibpaxosPlus,
+            (Libpaxos, LibpaxosPlus) => Row::SwitchedToSteps,
+            (LibpaxosPlus, Libpaxos) => Row::SwitchedFromSteps,
+        };
+        self.exercised(row);
+    }
+
+    /// Counts what a leader does that spares acceptors, and what it did when it suspected one of the others.
+    pub(super) fn note_steps(&mut self, id: NodeId) {
+        let Some(running) = &self.nodes[&id].running else {
+            return;
+        };
+        if running.replica.view().ordering != OrderingName::LibpaxosPlus {
+            return;
+        }
+        let status = running.replica.status().ordering;
+        let running = self.running(id);
+        let before = std::mem::replace(&mut running.steps, (status.spared, status.suspicions));
+        for (row, is_news) in [
+            (Row::Spared, before.0 == 0 && status.spared > 0),
+            (Row::Suspected, status.suspicions > before.1),
+        ] {
+            if is_news {
+                self.exercised(row);
+            }
+        }
+    }
+
+    /// A node tells a vote to those that the ordering of its view says.
+    pub(super) fn check_learners(
+        &mut self,
+        id: NodeId,
+        to: NodeSet,
+        message: &PeerMessage<AnyMessage>,
+    ) {
+        let PeerMessage::Ordering { message, .. } = message else {
+            return;
+        };
+        let Testimony::Votes { ballot, .. } = message.testimony() else {
+            return;
+        };
+        let governing = self.judge.governing(ballot.view);
+        let learners = match governing.ordering {
+            OrderingName::Paxos => NodeSet::only(ballot.node),
+            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => governing.members.without(id),
+        };
+        if to != learners {
+            let ordering = governing.ordering;
+            let detail =
+                format!("{id} tells a vote in {ballot} to {to:?}, in a view with {ordering}");
+            self.blame(Property::Ordered, detail);
+        }
+    }
+}

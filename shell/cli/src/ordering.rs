@@ -1,0 +1,132 @@
+//! `quorate view switch`: how the commands of a group are ordered, changed while it runs.
+
+use crate::error::CliError;
+use crate::group::GroupAccess;
+use crate::print;
+use crate::status;
+use crate::view_change::{ANSWER_MAX, perform};
+use clap::ValueEnum;
+use quorate_client::Operation;
+use quorate_node::ViewStatus;
+use quorate_types::{Level, NodeId, OrderingName, ViewChange, ViewNumber};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Orderings by their names on the command line; docs/orderings.md compares them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+pub(crate) enum OrderingArg {
+    /// Multi-Paxos: the leader counts the votes, and tells the others what is decided.
+    #[default]
+    #[serde(rename = "paxos")]
+    Paxos,
+    /// Acceptors tell their votes to all nodes, and each counts for itself.
+    #[serde(rename = "libpaxos")]
+    Libpaxos,
+    /// The same, and the leader spares slow acceptors.
+    #[value(name = "libpaxos+")]
+    #[serde(rename = "libpaxos+")]
+    LibpaxosPlus,
+}
+
+impl OrderingArg {
+    pub(crate) fn name(self) -> OrderingName {
+        match self {
+            OrderingArg::Paxos => OrderingName::Paxos,
+            OrderingArg::Libpaxos => OrderingName::Libpaxos,
+            OrderingArg::LibpaxosPlus => OrderingName::LibpaxosPlus,
+        }
+    }
+}
+
+/// A switch, and what is known before it.
+#[derive(Debug)]
+pub(crate) struct OrderingPlan {
+    view: ViewStatus,
+    ordering: OrderingName,
+}
+
+impl OrderingPlan {
+    pub(crate) fn read(
+        ordering: OrderingName,
+        access: &GroupAccess,
+    ) -> Result<OrderingPlan, CliError> {
+        let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        OrderingPlan::of(ordering, &document)
+    }
+
+    fn of(ordering: OrderingName, document: &Value) -> Result<OrderingPlan, CliError> {
+        let view: ViewStatus =
+            serde_json::from_value(document["view"].clone()).map_err(|error| {
+                CliError::failed(format!("the view of a node cannot be read: {error}"))
+            })?;
+        if view.ordering == ordering.word() {
+            return Err(CliError::usage(format!(
+                "view {} orders with {ordering}: there is nothing to change",
+                view.number
+            )));
+        }
+        let needed = Level::ORDERINGS;
+        if view.level < needed.0 {
+            return Err(CliError::conflict(format!(
+                "the group is at level {}, whose members need not know the ordering {ordering}: it takes level {needed}; nothing has \
+                 changed",
+                view.level
+            ))
+            .advise(format!("raise the group first, once all members speak it: quorate view set level={needed}")));
+        }
+        Ok(OrderingPlan { view, ordering })
+    }
+
+    /// Says what would be, and changes nothing.
+    pub(crate) fn tell(&self, as_json: bool) -> Result<(), CliError> {
+        let (now, next) = (self.view.number, self.number());
+        let (before, ordering) = (&self.view.ordering, self.ordering);
+        print::line(match as_json {
+            true => {
+                json!({"after": now, "ordering": ordering.word(), "before": before}).to_string()
+            }
+            false => format!(
+                "view {next} would follow view {now}: ordering {ordering} instead of {before}"
+            ),
+        })
+    }
+
+    /// Has it decided, and returns the first slot of the new view.
+    pub(crate) fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
+        let change = ViewChange {
+            after: ViewNumber(self.view.number),
+            acceptors: self.view.acceptors.iter().copied().map(NodeId).collect(),
+            window: self.view.window,
+        };
+        let ordering = self.ordering;
+        let switch = Operation::SwitchOrdering { change, ordering };
+        perform(access, timeout, (self.view.number, &switch))
+    }
+
+    /// The number of the view that the switch makes.
+    pub(crate) fn number(&self) -> u64 {
+        self.view.number + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::code;
+
+    #[test]
+    fn a_switch_to_what_is_or_below_its_level_is_refused_before_anybody_is_asked() {
+        let document = |ordering: &str, level: u16| {
+            json!({"view": {"number": 3, "first_slot": 1, "ordering": ordering, "replicas": [1], "acceptors": [1],
+                "window": 8, "level": level, "persist": "disk", "members": []}})
+        };
+        let refused = |ordering, document| OrderingPlan::of(ordering, &document).unwrap_err();
+        let same = refused(OrderingName::Libpaxos, document("libpaxos", 21));
+        assert_eq!(same.code, code::USAGE);
+        let low = refused(OrderingName::LibpaxosPlus, document("paxos", 20));
+        assert_eq!(low.code, code::CONFLICT);
+        assert!(low.text.contains("is at level 20"), "{low:?}");
+        assert!(OrderingPlan::of(OrderingName::Paxos, &document("libpaxos", 21)).is_ok());
+    }
+}

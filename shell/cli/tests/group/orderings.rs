@@ -1,0 +1,144 @@
+//! How a group orders its commands, from its start on and switched while clients call.
+
+use crate::{Group, pid, run, signal, text};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+fn switch(group: &Group, words: &[&str]) -> (Option<i32>, Value, String) {
+    let all = [
+        &["view"],
+        words,
+        &["--endpoint", group.endpoint()],
+        &["-o", "json"],
+    ]
+    .concat();
+    let output = run(&all);
+    let told = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), told, text(&output.stderr))
+}
+
+fn switched(group: &Group, ordering: &str) -> Value {
+    let (code, told, stderr) = switch(group, &["switch", "--ordering", ordering]);
+    assert_eq!(code, Some(0), "{ordering}: {stderr}");
+    told
+}
+
+fn refused(group: &Group, words: &[&str], code: i32, why: &str) {
+    let (ended, _, stderr) = switch(group, words);
+    assert_eq!(ended, Some(code), "{words:?}: {stderr}");
+    assert!(stderr.contains(why), "{words:?}: {stderr}");
+}
+
+fn ordering_of(group: &Group) -> (Value, Value) {
+    let view = group.status()["view"].clone();
+    (view["ordering"].clone(), view["level"].clone())
+}
+
+#[test]
+fn a_group_is_switched_while_it_runs_and_outlives_its_leader() {
+    let mut group = Group::start(&["--ordering", "libpaxos"]);
+    assert_eq!(ordering_of(&group), (json!("libpaxos"), json!(21)));
+    assert_eq!(group.add("5"), "5");
+    refused(
+        &group,
+        &["switch", "--ordering", "libpaxos"],
+        2,
+        "there is nothing to change",
+    );
+    refused(&group, &["set", "level=20"], 7, "takes level 21");
+    let words = ["switch", "--ordering", "libpaxos+", "--dry-run"];
+    let (code, told, stderr) = switch(&group, &words);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(
+        told,
+        json!({"after": 1, "ordering": "libpaxos+", "before": "libpaxos"})
+    );
+    let told = switched(&group, "libpaxos+");
+    assert_eq!(
+        (&told["number"], &told["ordering"]),
+        (&json!(2), &json!("libpaxos+"))
+    );
+    assert_eq!(ordering_of(&group).0, "libpaxos+");
+    for sum in 6..30 {
+        assert_eq!(group.add("1"), sum.to_string());
+    }
+    let killed = group.leader();
+    signal(pid(&killed), "KILL");
+    assert_eq!(group.add("1"), "30", "the others go on");
+    group.wait_for("runs again");
+    assert_eq!(group.add("1"), "31");
+    switched(&group, "paxos");
+    assert_eq!(group.add("1"), "32");
+    assert_eq!(group.stop(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_switched_leaves_the_group_as_it_is() {
+    let group = Group::start(&[]);
+    assert_eq!(ordering_of(&group), (json!("paxos"), json!(19)));
+    refused(
+        &group,
+        &["switch", "--ordering", "libpaxos"],
+        7,
+        "quorate view set level=21",
+    );
+    refused(&group, &["switch", "--ordering", "raft"], 2, "libpaxos+");
+    refused(&group, &["switch"], 2, "--ordering");
+    assert_eq!(group.add("5"), "5");
+    assert_eq!(ordering_of(&group), (json!("paxos"), json!(19)));
+    let low = run(&[
+        "up",
+        "rust:counter",
+        "--port",
+        "0",
+        "--speaks",
+        "20",
+        "--ordering",
+        "libpaxos",
+    ]);
+    assert_eq!(low.status.code(), Some(7), "{}", text(&low.stderr));
+    assert!(
+        text(&low.stderr).contains("level 21"),
+        "{}",
+        text(&low.stderr)
+    );
+}
+
+#[test]
+fn no_command_is_lost_or_doubled_by_switches_under_load() {
+    let group = Group::start(&["--ordering", "paxos"]);
+    let (code, _, stderr) = switch(&group, &["set", "level=21"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let is_over = AtomicBool::new(false);
+    let added: u64 = thread::scope(|scope| {
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut added = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        group.add("1");
+                        added += 1;
+                    }
+                    added
+                })
+            })
+            .collect();
+        for ordering in [
+            "libpaxos",
+            "libpaxos+",
+            "paxos",
+            "libpaxos+",
+            "libpaxos",
+            "paxos",
+        ] {
+            switched(&group, ordering);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .sum()
+    });
+    assert_eq!(group.add("0"), added.to_string());
+}

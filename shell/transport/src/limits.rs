@@ -74,6 +74,14 @@ pub(crate) const CLIENT_READ_PER_TURN: usize = 64 << 10;
 /// whose large frames come at once delay the requests of others by no more. Longer steps carry no more calls of 64 KiB.
 pub(crate) const LARGE_READ_PER_TURN: usize = 128 << 10;
 
+/// A client that has sent less than `STALLED_BYTES` of its large frame for this long sends too slowly to be waited for while such frames
+/// take an eighth of `clients_bytes`: at a megabit a second it sends as much.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_millis(250);
+pub(crate) const STALLED_BYTES: usize = 32 << 10;
+
+/// How often such clients are looked for.
+pub(crate) const STALLED_LOOKED_FOR_EVERY: Duration = Duration::from_millis(25);
+
 /// Frames below this size are copied together, larger ones are shared between links: a small copy
 /// is cheaper than one more piece in a vectored write.
 pub(crate) const SHARE_MIN: usize = 4 << 10;

@@ -11,8 +11,8 @@ pub struct TransportLimits {
     pub connections_per_address: usize,
     /// Bytes that wait for a client that does not read; it is closed above.
     pub client_queue: usize,
-    /// Bytes that all clients together hold in buffers, received or to be sent. Above it the client that holds most is
-    /// closed: half frames and unread answers never cost the node its memory.
+    /// Bytes that all clients together hold in buffers, received or to be sent, those of the process's other groups among them. Above
+    /// it the client that holds most is closed: half frames and unread answers never cost the node its memory.
     pub clients_bytes: usize,
     /// Bytes that wait for a peer; the link is dropped above, which costs the peer a catch-up and
     /// never this node its memory.

@@ -259,6 +259,7 @@ impl Transport {
             settings.limits.connections < SLOTS_MAX,
             "ids keep the slot in 16 bits"
         );
+        settings.places.join();
         Ok(Transport {
             registry,
             listener,
@@ -535,7 +536,7 @@ impl Transport {
         if let Some(at) = connection.deadline {
             self.deadlines.remove(&(at, slot));
         }
-        self.held -= connection.counted;
+        self.recount(connection.counted, 0);
         // Closing the descriptor ends its registration as well.
         let _ = self.registry.deregister(connection.stream.socket());
         self.ended(slot, connection.phase, (connection.address, by), now);
@@ -590,6 +591,6 @@ impl Transport {
 
 impl Drop for Transport {
     fn drop(&mut self) {
-        self.settings.places.give_back(self.connections());
+        self.settings.places.leave(self.connections(), self.held);
     }
 }

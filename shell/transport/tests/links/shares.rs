@@ -1,12 +1,13 @@
 //! What a client may take of a node: places, time and memory. Time passes only as the tests say.
 
 use crate::{
-    Authority, GROUP, Node, PATIENCE, answer, client, free_addresses, hello, secured, until,
+    Authority, GROUP, Node, PATIENCE, SPEAKS, answer, client, free_addresses, hello, secured, until,
 };
 use bytes::BytesMut;
-use quorate_transport::{Arrival, TransportLimits, node_name};
-use quorate_types::NodeId;
+use quorate_transport::{Arrival, Places, TransportLimits, node_name};
+use quorate_types::{Level, NodeId};
 use quorate_wire::{Kind, Reject, RejectReason, put_frame};
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -184,6 +185,45 @@ fn half_frames_of_a_crowd_at_once_are_read_in_bounded_steps_and_nobody_starves()
         }
     }
     panic!("not all large frames arrive");
+}
+
+#[test]
+fn the_groups_of_a_process_hold_no_more_than_one_and_those_that_hold_little_keep_it() {
+    let limits = TransportLimits {
+        clients_bytes: 2 << 20,
+        ..TransportLimits::default()
+    };
+    let places = Places::new(1000);
+    let mut groups: Vec<Node> = (0..4)
+        .map(|_| {
+            let process = (SPEAKS, Level::UNNAMED, places.clone());
+            let owned = (limits, None, BTreeMap::new());
+            Node::of_process((1, 1), &free_addresses(1), owned, process)
+        })
+        .collect();
+    let small = frame(100 << 10);
+    let mut honest = welcomed(&mut groups[0]);
+    honest.write_all(&small[..50 << 10]).unwrap();
+    let mut crowd = Vec::new();
+    for node in &mut groups[1..] {
+        for _ in 0..6 {
+            let mut socket = welcomed(node);
+            // Nobody serves it.
+            socket.write_all(&frame(200 << 10)).unwrap();
+            crowd.push(socket);
+        }
+    }
+    let mut groups: Vec<&mut Node> = groups.iter_mut().collect();
+    let held = |groups: &[&mut Node]| groups.iter().map(|one| one.transport.held()).sum::<usize>();
+    until(&mut groups, "some are closed", |groups| {
+        let closed = groups.iter().map(|one| one.transport.counters());
+        let closed: u64 = closed.map(|counters| counters.heavy_clients).sum();
+        closed >= 8 && held(groups) <= 2 << 20
+    });
+    honest.write_all(&small[50 << 10..]).unwrap();
+    until(&mut groups, "the honest one's frame", |groups| {
+        heard(groups[0]) == 1
+    });
 }
 
 #[test]

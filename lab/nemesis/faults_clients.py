@@ -35,7 +35,7 @@ HALF_FRAMES = (300, 1 << 20)
 """Clients, and the bytes of the frame that each does not end."""
 
 HALF_FRAMES_KIB = 128 << 10
-"""What they may cost: 32 MiB of frames, what 300 first reads bring, and as much again of memory that was given back."""
+"""What they may cost: 32 MiB of frames, what 300 first reads bring, and as much again that was given back."""
 
 FILES = 400
 """Files that a node may open which is to run out of them."""

@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// Where a client connects from; unknown for one that has gone before it said anything.
-pub(crate) type Place = Option<IpAddr>;
+pub(crate) type ClientPlace = Option<IpAddr>;
 
 /// What one connection has sent and nobody has served.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
-    pub(crate) place: Place,
+pub(crate) struct ClientLine {
+    pub(crate) place: ClientPlace,
     pub(crate) waiting: VecDeque<Unserved>,
     pub(crate) state: LineState,
     pub(crate) debt: u32,
@@ -50,7 +50,7 @@ pub(crate) enum Unserved {
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) from: ConnectionId,
-    pub(crate) line: Line,
+    pub(crate) line: ClientLine,
     pub(crate) work: usize,
     /// Bytes of large answers that it may ask for.
     pub(crate) room: usize,
@@ -67,7 +67,7 @@ pub(crate) enum Asked {
     Gone(ClosedBy),
 }
 
-impl Line {
+impl ClientLine {
     pub(crate) fn bytes(&self) -> usize {
         let bytes = |waiting: &Unserved| match waiting {
             Unserved::Requests(requests) => requests.bytes_left().max(1),

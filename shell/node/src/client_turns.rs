@@ -7,7 +7,7 @@
 //! large have a bounded number of bytes under way together, as far as earlier answers tell; the others do not wait for them.
 //! Local to this node; `serve_clients` of [`crate::node::Node`] serves what is chosen here.
 
-use crate::client_line::{Line, LineState, Place, Unserved, Visit};
+use crate::client_line::{ClientLine, ClientPlace, LineState, Unserved, Visit};
 use crate::limits::{
     AWAITED_BYTES, AWAITED_FORGOTTEN, DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE,
     SPARE_LISTS, TURN_WORK,
@@ -18,17 +18,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// The lines of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientTurns {
-    lines: HashMap<ConnectionId, Line>,
+    lines: HashMap<ConnectionId, ClientLine>,
     /// Places with lines to be visited, in turn. Invariant: each once.
-    order: VecDeque<Place>,
+    order: VecDeque<ClientPlace>,
     /// These lines, in turn. Invariant: each once, none that is empty or pauses, and no place without one.
-    listed: HashMap<Place, VecDeque<ConnectionId>>,
+    listed: HashMap<ClientPlace, VecDeque<ConnectionId>>,
     /// Empty lists, for the next places that are listed. At most `SPARE_LISTS`.
     spare: Vec<VecDeque<ConnectionId>>,
     /// Lines that pause, by the end of the pause.
     paused: BTreeSet<(Time, ConnectionId)>,
     /// How many of each place pause.
-    pausing: HashMap<Place, usize>,
+    pausing: HashMap<ClientPlace, usize>,
     /// Work of this turn so far.
     done: usize,
     /// Bytes of large answers that are awaited. Invariant: the sum of what lines count.
@@ -51,7 +51,7 @@ pub(crate) struct Rest {
 
 impl ClientTurns {
     /// Queues a frame behind what the connection has sent before.
-    pub(crate) fn push(&mut self, from: ConnectionId, place: Place, waiting: Unserved) {
+    pub(crate) fn push(&mut self, from: ConnectionId, place: ClientPlace, waiting: Unserved) {
         let line = self.lines.entry(from).or_default();
         line.place = line.place.or(place);
         line.waiting.push_back(waiting);
@@ -62,7 +62,7 @@ impl ClientTurns {
         }
     }
 
-    fn list(&mut self, from: ConnectionId, place: Place) {
+    fn list(&mut self, from: ConnectionId, place: ClientPlace) {
         let spare = &mut self.spare;
         let lines = self.listed.entry(place);
         let lines = lines.or_insert_with(|| spare.pop().unwrap_or_default());
@@ -72,7 +72,7 @@ impl ClientTurns {
         lines.push_back(from);
     }
 
-    fn pauses_no_more(&mut self, place: Place) {
+    fn pauses_no_more(&mut self, place: ClientPlace) {
         let count = self.pausing.get_mut(&place).expect("one of it paused");
         *count -= 1;
         if *count == 0 {
@@ -258,8 +258,8 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     const HONEST: ConnectionId = ConnectionId(1);
-    const HERE: Place = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-    const ELSEWHERE: Place = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
+    const HERE: ClientPlace = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    const ELSEWHERE: ClientPlace = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
 
     fn closes(count: usize) -> Unserved {
         let mut body = BytesMut::new();

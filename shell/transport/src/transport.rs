@@ -13,7 +13,7 @@ use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::places::Places;
 use crate::reaching::Reaching;
 use crate::tls::Tls;
-use crate::unfinished::Unfinished;
+use crate::unfinished::UnfinishedFrames;
 use bytes::BytesMut;
 use mio::event::Event;
 use mio::net::TcpListener;
@@ -229,7 +229,7 @@ pub struct Transport {
     pub(crate) put_off: Vec<usize>,
     /// Bytes of clients' large frames read in this turn, and what earlier turns read too much.
     pub(crate) large_read: usize,
-    pub(crate) unfinished: Unfinished,
+    pub(crate) unfinished: UnfinishedFrames,
     scratch: BytesMut,
 }
 
@@ -287,7 +287,7 @@ impl Transport {
             unread: Vec::new(),
             put_off: Vec::new(),
             large_read: 0,
-            unfinished: Unfinished::default(),
+            unfinished: UnfinishedFrames::default(),
             scratch: BytesMut::new(),
             settings,
         })

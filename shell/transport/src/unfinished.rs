@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// All of them.
 #[derive(Default)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedFrames {
     /// Slots by when their frames began. Invariant: each has an [`UnfinishedFrame`] of that number.
     slots: BTreeMap<u64, usize>,
     /// Those that wait to be read.
@@ -38,7 +38,7 @@ pub(crate) struct UnfinishedFrame {
     pub(crate) is_drained: bool,
 }
 
-impl Unfinished {
+impl UnfinishedFrames {
     fn forget(&mut self, frame: UnfinishedFrame) {
         self.slots.remove(&frame.number);
         self.blocked.remove(&frame.number);

@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory campaign-views calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks shapes takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory catchup campaign-views calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -102,6 +102,9 @@ lab: build ## measure figures of the papers, draw them, and say whether their sh
 
 locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
 	$(BIN)/python lab/bench/locks.py --rounds $(or $(ROUNDS),2000)
+
+shapes: build ## measure calls with large values, many keys and many clients against their bars: RUNS=n (3), SHORT=1 one short run of each
+	$(BIN)/python lab/bench/shapes.py $(if $(SHORT),--runs 1 --seconds 2,--runs $(or $(RUNS),3))
 
 takeovers: build ## measure how long a lock is nobody's after its holder was killed, also while leaders are: ROUNDS=n (10)
 	$(BIN)/python lab/bench/takeovers.py --rounds $(or $(ROUNDS),10)
@@ -193,6 +196,9 @@ outage: build ## how long writes and reads wait when the leader is killed (KILLS
 
 memory: build ## memory of two nodes while the third is dead and the load goes on: MINUTES=n
 	$(BIN)/python lab/nemesis/memory.py --minutes $(or $(MINUTES),10)
+
+catchup: build ## how long a node that missed 20 MB takes over a link of 30 Mbit/s; needs network namespaces: LONG=1 takes 8 and 100 Mbit/s as well
+	$(BIN)/python lab/nemesis/catchup.py $(if $(LONG),--long)
 
 foreign: compile ## random calls on classes of other packages, in host processes and in groups: CALLS=n, SEED=n
 	$(TREE) FOREIGN_CALLS=$(or $(CALLS),2000) FOREIGN_SEED=$(or $(SEED),1) $(BIN)/pytest -c python/pyproject.toml examples/foreign

@@ -34,6 +34,9 @@ OPENED_A_SECOND_MIN = 3_200
 HALF_FRAMES = (300, 1 << 20)
 """Clients, and the bytes of the frame that each does not end."""
 
+HALF_FRAMES_KIB = 128 << 10
+"""What they may cost: 32 MiB of frames, what 300 first reads bring, and as much again that was given back."""
+
 FILES = 400
 """Files that a node may open which is to run out of them."""
 
@@ -246,7 +249,9 @@ def silent_crowd() -> Fault:
 
 def half_frames() -> Fault:
     """300 clients whose frames of a mebibyte do not end."""
-    return CrowdFault("half-frames", "half-frames", *HALF_FRAMES)
+    fault = CrowdFault("half-frames", "half-frames", *HALF_FRAMES)
+    fault.memory_kib_max = HALF_FRAMES_KIB
+    return fault
 
 
 def slow_loris() -> Fault:

@@ -48,7 +48,7 @@ pub struct KeptLimits {
     pub counted_min: usize,
     /// Bytes of larger replies that one session keeps: two of the largest, so that the newest stays. Beyond it the lowest
     /// sequences lose theirs: a client that asks for one again is told that it was executed. A session is refused further
-    /// calls above half of it, or above a sixteenth while the group's replies take half of their room, until its client
+    /// calls above half of it, or above a sixteenth while the group's replies take an eighth of their room, until its client
     /// acknowledges.
     pub session_bytes: usize,
     /// Bytes of larger replies that all sessions keep together. Beyond it the session that holds most loses some. Every

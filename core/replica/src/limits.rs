@@ -15,6 +15,9 @@ pub const WAITERS_PER_CALL: usize = 4;
 /// Sessions that one connection may use: a pooled client uses a few.
 pub const SESSIONS_PER_CONNECTION: usize = 1024;
 
+/// Of so many sessions that a connection opens beyond that, while none of the others is over, one has it looked again which are.
+pub(crate) const LEFT_OUT_UNTIL_LOOKED: usize = 64;
+
 /// Calls of this replica's clients that are submitted and neither decided nor refused: many full turns
 /// of all clients.
 pub const CALLS_IN_FLIGHT: usize = 1 << 18;

@@ -3,86 +3,43 @@
 //!
 //! Frames wait here in a line for each connection. A visit serves a few requests of a line, a turn of the loop a bounded
 //! number; what is left waits for the next turn, and its connection is not read meanwhile. Requests that order no call (opens,
-//! closes, whatever is refused for being wrong) are a debt: a connection that owes too much pauses. Local to this node;
-//! `serve_clients` of [`crate::node::Node`] serves what is chosen here.
+//! closes, whatever is refused for being wrong) are a debt: a connection that owes too much pauses. Connections whose answers are
+//! large have a bounded number of bytes under way together, as far as earlier answers tell; the others do not wait for them.
+//! Local to this node; `serve_clients` of [`crate::node::Node`] serves what is chosen here.
 
+use crate::client_line::{ClientLine, ClientPlace, LineState, Unserved, Visit};
 use crate::limits::{
-    DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE, SPARE_LISTS, TURN_WORK, VISIT_WORK,
-    WORK_BYTES,
+    AWAITED_BYTES, AWAITED_FORGOTTEN, DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE,
+    SPARE_LISTS, TURN_WORK,
 };
-use bytes::Bytes;
-use quorate_types::{ClosedBy, ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
-use quorate_wire::{Requests, WireError};
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::IpAddr;
+use quorate_types::{ClosedBy, ConnectionId, Duration, Time, ToClient};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// The lines of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientTurns {
-    lines: HashMap<ConnectionId, Line>,
+    lines: HashMap<ConnectionId, ClientLine>,
     /// Places with lines to be visited, in turn. Invariant: each once.
-    order: VecDeque<Place>,
+    order: VecDeque<ClientPlace>,
     /// These lines, in turn. Invariant: each once, none that is empty or pauses, and no place without one.
-    listed: HashMap<Place, VecDeque<ConnectionId>>,
+    listed: HashMap<ClientPlace, VecDeque<ConnectionId>>,
     /// Empty lists, for the next places that are listed. At most `SPARE_LISTS`.
     spare: Vec<VecDeque<ConnectionId>>,
     /// Lines that pause, by the end of the pause.
     paused: BTreeSet<(Time, ConnectionId)>,
     /// How many of each place pause.
-    pausing: HashMap<Place, usize>,
+    pausing: HashMap<ClientPlace, usize>,
     /// Work of this turn so far.
     done: usize,
-}
-
-/// Where a client connects from; unknown for one that has gone before it said anything.
-type Place = Option<IpAddr>;
-
-/// What one connection has sent and nobody has served.
-#[derive(Debug, Default)]
-struct Line {
-    place: Place,
-    waiting: VecDeque<Unserved>,
-    state: LineState,
-    debt: u32,
-    /// Until when the debt has been counted down.
-    repaid: Time,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum LineState {
-    /// Nothing waits.
-    #[default]
-    Idle,
-    Listed,
-    Paused(Time),
-}
-
-/// One frame, or the end of the connection.
-#[derive(Debug)]
-pub(crate) enum Unserved {
-    Requests(Requests),
-    Status,
-    Admin(Bytes),
-    Gone(ClosedBy),
-}
-
-/// A line that is being served. Hand it back with [`ClientTurns::visited`].
-#[derive(Debug)]
-pub(crate) struct Visit {
-    pub(crate) from: ConnectionId,
-    line: Line,
-    work: usize,
-}
-
-/// What is served next.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    Request(Result<FromClient, WireError>),
-    Status,
-    /// The body of a frame.
-    Admin(Bytes),
-    /// The connection is over; nothing follows.
-    Gone(ClosedBy),
+    /// Bytes of large answers that are awaited. Invariant: the sum of what lines count.
+    awaited: usize,
+    /// Lines whose requests wait until fewer bytes are awaited, who has waited for longest first. Invariant: while it has one,
+    /// `AWAITED_BYTES` are awaited, or a line is listed.
+    crowded: BTreeMap<u64, ConnectionId>,
+    /// How many lines were crowded so far.
+    numbered: u64,
+    /// When answers that do not come were forgotten.
+    forgotten: Time,
 }
 
 /// How a visit ended.
@@ -94,7 +51,7 @@ pub(crate) struct Rest {
 
 impl ClientTurns {
     /// Queues a frame behind what the connection has sent before.
-    pub(crate) fn push(&mut self, from: ConnectionId, place: Place, waiting: Unserved) {
+    pub(crate) fn push(&mut self, from: ConnectionId, place: ClientPlace, waiting: Unserved) {
         let line = self.lines.entry(from).or_default();
         line.place = line.place.or(place);
         line.waiting.push_back(waiting);
@@ -105,7 +62,7 @@ impl ClientTurns {
         }
     }
 
-    fn list(&mut self, from: ConnectionId, place: Place) {
+    fn list(&mut self, from: ConnectionId, place: ClientPlace) {
         let spare = &mut self.spare;
         let lines = self.listed.entry(place);
         let lines = lines.or_insert_with(|| spare.pop().unwrap_or_default());
@@ -115,7 +72,7 @@ impl ClientTurns {
         lines.push_back(from);
     }
 
-    fn pauses_no_more(&mut self, place: Place) {
+    fn pauses_no_more(&mut self, place: ClientPlace) {
         let count = self.pausing.get_mut(&place).expect("one of it paused");
         *count -= 1;
         if *count == 0 {
@@ -123,18 +80,23 @@ impl ClientTurns {
         }
     }
 
-    /// The connection is over. One more visit serves what it had sent last, unless it is in debt. The rest is forgotten: nobody
-    /// waits for the answers, and nobody counts the memory any more.
+    /// The connection is over. One more visit serves what it had sent last, unless it is in debt
+    /// or crowded. The rest is forgotten: nobody waits for the answers, and nobody counts the memory any more.
     pub(crate) fn gone(&mut self, from: ConnectionId, by: ClosedBy) {
-        if let Some(line) = self.lines.get_mut(&from)
-            && let LineState::Paused(until) = line.state
-        {
-            line.waiting.clear();
-            line.state = LineState::Idle;
-            line.debt = 0;
-            let place = line.place;
-            self.paused.remove(&(until, from));
-            self.pauses_no_more(place);
+        if let Some(line) = self.lines.get_mut(&from) {
+            match line.state {
+                LineState::Idle | LineState::Listed => {}
+                LineState::Paused(until) => {
+                    line.forget_requests();
+                    let place = line.place;
+                    self.paused.remove(&(until, from));
+                    self.pauses_no_more(place);
+                }
+                LineState::Crowded(number) => {
+                    line.forget_requests();
+                    self.crowded.remove(&number);
+                }
+            }
         }
         self.push(from, None, Unserved::Gone(by));
     }
@@ -154,6 +116,46 @@ impl ClientTurns {
             self.pauses_no_more(place);
             self.list(from, place);
         }
+        self.forget_unanswered(now);
+    }
+
+    /// An answer leaves for a client: it shows how large the next ones may be, and another line may have its turn.
+    pub(crate) fn answered(&mut self, to: ConnectionId, answer: &ToClient) {
+        if let Some(line) = self.lines.get_mut(&to)
+            && line.answers.answered(answer)
+        {
+            line.count(&mut self.awaited);
+            self.relieve();
+        }
+    }
+
+    /// Lists the line that has been crowded for longest, where there is room. Whoever changes what is awaited calls it, and the
+    /// line's visit does so again.
+    fn relieve(&mut self) {
+        if self.awaited < AWAITED_BYTES
+            && let Some((_, from)) = self.crowded.pop_first()
+        {
+            let line = self
+                .lines
+                .get_mut(&from)
+                .expect("who is crowded has a line");
+            line.state = LineState::Listed;
+            let place = line.place;
+            self.list(from, place);
+        }
+    }
+
+    /// Answers that do not come keep nobody waiting: a call may hang, and one that was asked for twice is answered once.
+    fn forget_unanswered(&mut self, now: Time) {
+        if self.crowded.is_empty() || now < self.forgotten + AWAITED_FORGOTTEN {
+            return;
+        }
+        self.forgotten = now;
+        for line in self.lines.values_mut() {
+            line.answers.forget_before(now);
+            line.count(&mut self.awaited);
+        }
+        self.relieve();
     }
 
     /// The next line to serve in this turn.
@@ -181,6 +183,7 @@ impl ClientTurns {
             from,
             line,
             work: 0,
+            room: AWAITED_BYTES.saturating_sub(self.awaited),
         })
     }
 
@@ -190,8 +193,11 @@ impl ClientTurns {
             from,
             mut line,
             work,
+            room: _,
         } = visit;
         self.done += work;
+        line.answers.visited(now);
+        line.count(&mut self.awaited);
         if matches!(line.waiting.back(), Some(Unserved::Gone(_))) {
             line.drop_rest();
             line.debt = 0;
@@ -208,17 +214,24 @@ impl ClientTurns {
             let until = now + Duration(DEBT_PAUSE.0 * share);
             line.state = LineState::Paused(until);
             self.paused.insert((until, from));
+        } else if self.awaited >= AWAITED_BYTES && line.is_to_wait() {
+            line.state = LineState::Crowded(self.numbered);
+            self.crowded.insert(self.numbered, from);
+            self.numbered += 1;
         } else {
             line.state = LineState::Listed;
             self.list(from, line.place);
         }
         self.lines.insert(from, line);
+        self.relieve();
         Rest { bytes }
     }
 
     /// Forgets a connection that is over.
     pub(crate) fn forget(&mut self, visit: Visit) {
         self.done += visit.work;
+        self.awaited -= visit.line.counted;
+        self.relieve();
     }
 
     /// Whether lines wait for the next turn.
@@ -226,171 +239,27 @@ impl ClientTurns {
         !self.order.is_empty()
     }
 
-    /// When the next pause is over.
+    /// When the next pause is over, or lines that are crowded are looked at.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.paused.first().map(|(until, _)| *until)
-    }
-}
-
-impl Line {
-    fn bytes(&self) -> usize {
-        let bytes = |waiting: &Unserved| match waiting {
-            Unserved::Requests(requests) => requests.bytes_left().max(1),
-            Unserved::Admin(body) => body.len().max(1),
-            Unserved::Status | Unserved::Gone(_) => 1,
-        };
-        self.waiting.iter().map(bytes).sum()
-    }
-
-    /// Keeps nothing but the end.
-    fn drop_rest(&mut self) {
-        self.waiting
-            .retain(|waiting| matches!(waiting, Unserved::Gone(_)));
-    }
-
-    /// Debt is repaid with time.
-    fn repay(&mut self, now: Time) {
-        let steps = now.since(self.repaid).0 / DEBT_PAUSE.0;
-        if steps > 0 {
-            let repaid = u64::from(DEBT_REPAID).saturating_mul(steps);
-            let repaid = u32::try_from(repaid).unwrap_or(u32::MAX);
-            self.debt = self.debt.saturating_sub(repaid);
-            self.repaid = now;
-        }
-    }
-}
-
-impl Visit {
-    /// What is served next in this visit.
-    pub(crate) fn next(&mut self) -> Option<Asked> {
-        if self.work >= VISIT_WORK || self.line.debt > DEBT_MAX {
-            return None;
-        }
-        loop {
-            let asked = match self.line.waiting.front_mut()? {
-                Unserved::Requests(requests) => requests.next().map(Asked::Request),
-                Unserved::Status => Some(Asked::Status),
-                Unserved::Admin(body) => Some(Asked::Admin(std::mem::take(body))),
-                Unserved::Gone(by) => Some(Asked::Gone(*by)),
-            };
-            match asked {
-                Some(Asked::Request(request)) => {
-                    self.work += 1 + weight(&request) / WORK_BYTES;
-                    return Some(Asked::Request(request));
-                }
-                Some(other) => {
-                    self.work += 1;
-                    self.line.waiting.pop_front();
-                    return Some(other);
-                }
-                None => drop(self.line.waiting.pop_front()),
-            }
-        }
-    }
-
-    /// What was served orders no call: it is repaid with time.
-    pub(crate) fn lend(&mut self, debt: u32) {
-        self.line.debt += debt;
-    }
-
-    /// The connection was refused: nothing of it counts any more.
-    pub(crate) fn drop_rest(&mut self) {
-        self.line.drop_rest();
-    }
-}
-
-fn weight(request: &Result<FromClient, WireError>) -> usize {
-    match request {
-        Ok(FromClient::Call { payload, .. } | FromClient::Read { payload, .. }) => payload.len(),
-        Ok(
-            FromClient::Open { .. }
-            | FromClient::Resume { .. }
-            | FromClient::Attach { .. }
-            | FromClient::KeepAlive { .. }
-            | FromClient::Close { .. }
-            | FromClient::Checkpoint { .. }
-            | FromClient::Reset { .. }
-            | FromClient::Skip { .. }
-            | FromClient::Invite { .. }
-            | FromClient::ChangeGroups { .. }
-            | FromClient::MoveLeader { .. }
-            | FromClient::Join { .. }
-            | FromClient::SetLevel { .. }
-            | FromClient::SwitchOrdering { .. }
-            | FromClient::ChangeView { .. },
-        )
-        | Err(_) => 0,
-    }
-}
-
-/// What a request owes before it is answered: opens are written to the log of every node and call nothing, and a session that is
-/// closed was opened before.
-pub(crate) fn debt_of(request: &FromClient) -> u32 {
-    match request {
-        FromClient::Call { .. } | FromClient::Read { .. } => 0,
-        FromClient::Attach { .. } | FromClient::KeepAlive { .. } | FromClient::Close { .. } => 1,
-        FromClient::Open { .. }
-        | FromClient::Resume { .. }
-        | FromClient::Checkpoint { .. }
-        | FromClient::Reset { .. }
-        | FromClient::Skip { .. }
-        | FromClient::Invite { .. }
-        | FromClient::ChangeGroups { .. }
-        | FromClient::MoveLeader { .. }
-        | FromClient::Join { .. }
-        | FromClient::SetLevel { .. }
-        | FromClient::SwitchOrdering { .. }
-        | FromClient::ChangeView { .. } => 4,
-    }
-}
-
-/// Whether an answer says that the request was wrong, and not that this node is busy, behind or full.
-pub(crate) fn is_wrong(answer: &ToClient) -> bool {
-    let ToClient::Refused { refusal, .. } = answer else {
-        return false;
-    };
-    match refusal {
-        Refusal::SessionExpired
-        | Refusal::Superseded
-        | Refusal::ReplyGone
-        | Refusal::SequenceReused
-        | Refusal::NoSuchObject
-        | Refusal::TooLarge
-        | Refusal::NoSnapshots => true,
-        Refusal::NotOrdered
-        | Refusal::Unknown
-        | Refusal::Overloaded
-        | Refusal::NotServing
-        | Refusal::NoLeader
-        | Refusal::StorageFull
-        | Refusal::Behind
-        | Refusal::NotFrozen
-        | Refusal::NoSuchSnapshot
-        | Refusal::NoStuckCall
-        | Refusal::NotSkipped
-        | Refusal::Frozen
-        | Refusal::ViewConflict
-        | Refusal::NoSuchView
-        | Refusal::ViewNotReady
-        | Refusal::NotInvited
-        | Refusal::GroupExists
-        | Refusal::UnknownGroup
-        | Refusal::ImpossibleGroup
-        | Refusal::LevelNotSpoken => false,
+        let pause = self.paused.first().map(|(until, _)| *until);
+        let look = (!self.crowded.is_empty()).then(|| self.forgotten + AWAITED_FORGOTTEN);
+        pause.into_iter().chain(look).min()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_line::Asked;
+    use crate::limits::VISIT_WORK;
     use bytes::BytesMut;
-    use quorate_types::SessionId;
+    use quorate_types::{CommandId, FromClient, ObjectId, Outcome, SessionId, Value};
     use quorate_wire::{put_request, requests};
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
 
     const HONEST: ConnectionId = ConnectionId(1);
-    const HERE: Place = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-    const ELSEWHERE: Place = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
+    const HERE: ClientPlace = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    const ELSEWHERE: ClientPlace = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
 
     fn closes(count: usize) -> Unserved {
         let mut body = BytesMut::new();
@@ -407,11 +276,17 @@ mod tests {
         turns.begin(now);
         while let Some(mut visit) = turns.next(now) {
             let from = visit.from;
-            while visit.next().is_some() {
+            let mut is_over = false;
+            while let Some(asked) = visit.next() {
                 *served.entry(from).or_default() += 1;
                 visit.lend(debt);
+                is_over = matches!(asked, Asked::Gone(_));
             }
-            turns.visited(visit, now);
+            if is_over {
+                turns.forget(visit);
+            } else {
+                turns.visited(visit, now);
+            }
         }
         served
     }
@@ -560,5 +435,95 @@ mod tests {
         assert_eq!(pause, DEBT_PAUSE);
         now = now + pause;
         assert!(!turn(&mut turns, now, 4).is_empty(), "it is served again");
+    }
+
+    fn calls(count: u64) -> Unserved {
+        let mut body = BytesMut::new();
+        for sequence in 1..=count {
+            let call = FromClient::Call {
+                id: CommandId {
+                    session: SessionId(7),
+                    sequence,
+                },
+                acknowledged: 0,
+                object: ObjectId(1),
+                payload: Value::from(vec![0; 16]),
+            };
+            put_request(&mut body, &call);
+        }
+        Unserved::Requests(requests(body.freeze()))
+    }
+
+    fn answer(bytes: usize) -> ToClient {
+        let id = CommandId {
+            session: SessionId(7),
+            sequence: 1,
+        };
+        let outcome = Outcome::Returned(Value::from(vec![0; bytes]));
+        ToClient::Replied { id, outcome }
+    }
+
+    /// Calls of a crowd that asks for answers of a mebibyte: what is served and not answered, after each round of answers.
+    fn large_under_way(turns: &mut ClientTurns, rounds: usize) -> Vec<usize> {
+        let (crowd, large) = (2..2 + 24, answer(1 << 20));
+        for number in crowd.clone() {
+            turns.push(ConnectionId(number), HERE, calls(230));
+        }
+        let mut unanswered: VecDeque<ConnectionId> = VecDeque::new();
+        let mut most = Vec::new();
+        for _ in 0..rounds {
+            turns.push(HONEST, HERE, calls(1));
+            let mut served = turn(turns, Time(0), 0);
+            assert_eq!(served.remove(&HONEST), Some(1), "whoever asks for little");
+            turns.answered(HONEST, &answer(16));
+            for number in crowd.clone().map(ConnectionId) {
+                let count = served.get(&number).copied().unwrap_or(0);
+                unanswered.extend(std::iter::repeat_n(number, count));
+            }
+            most.push(unanswered.len());
+            let answered = unanswered.pop_front().expect("somebody is served");
+            turns.answered(answered, &large);
+        }
+        turn(turns, Time(0), 0);
+        most
+    }
+
+    #[test]
+    fn large_answers_of_a_crowd_are_under_way_a_few_at_a_time() {
+        let mut turns = ClientTurns::default();
+        let most = large_under_way(&mut turns, 24 * 230);
+        let unknown = AWAITED_BYTES / crate::limits::ANSWER_BYTES_UNKNOWN + 24;
+        assert!(most[0] <= unknown, "{} of unknown size", most[0]);
+        let known = most[200..].iter().max().expect("there are more");
+        assert!(*known <= AWAITED_BYTES >> 20, "{known} are under way");
+        assert_eq!(
+            (turns.awaited, turns.crowded.len()),
+            (0, 0),
+            "all are served"
+        );
+    }
+
+    #[test]
+    fn large_answers_that_never_come_keep_nobody_waiting_for_ever() {
+        let mut turns = ClientTurns::default();
+        large_under_way(&mut turns, 300);
+        assert!(!turns.is_waiting(), "there is no room");
+        let now = turns.next_wake().expect("somebody is crowded");
+        let late = now.max(Time(0) + AWAITED_FORGOTTEN);
+        let served: usize = turn(&mut turns, late, 0).values().sum();
+        assert!(served > 0, "answers are forgotten that do not come");
+    }
+
+    #[test]
+    fn who_is_crowded_and_leaves_takes_no_turn_and_makes_room() {
+        let mut turns = ClientTurns::default();
+        large_under_way(&mut turns, 300);
+        for number in 2..2 + 24 {
+            turns.gone(ConnectionId(number), ClosedBy::Client);
+        }
+        let served: usize = turn(&mut turns, Time(0), 0).values().sum();
+        assert_eq!(served, 24, "their ends");
+        assert_eq!((turns.awaited, turns.crowded.len()), (0, 0));
+        assert_eq!(turns.next_wake(), None);
     }
 }

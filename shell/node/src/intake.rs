@@ -1,7 +1,8 @@
 //! Turns everything that arrives into inputs of the replica: frames, links, durable marks, host events, snapshots.
 
 use crate::NodeError;
-use crate::client_turns::{Asked, Unserved, Visit, debt_of, is_wrong};
+use crate::client_debt::{debt_of, is_wrong};
+use crate::client_line::{Asked, Unserved, Visit};
 use crate::clock::boot_time;
 use crate::journal::Journal;
 use crate::limits::STATUS_DEBT;

@@ -7,9 +7,12 @@
 mod admin;
 mod admin_listener;
 mod arguments;
+mod awaited_answers;
 mod backup_sources;
 mod backups;
 mod certificates;
+mod client_debt;
+mod client_line;
 mod client_turns;
 mod clock;
 mod code_file;

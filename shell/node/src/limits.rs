@@ -146,3 +146,17 @@ pub(crate) const SLOT_BY_CLOCK_MAX: u64 = 1 << 46;
 
 /// The highest slot at which a group is made of a state: a fencing token has 16 bits more, and is a number of 63 bits.
 pub(crate) const SLOT_RESTORED_MAX: u64 = 3 << 45;
+
+/// Bytes of large answers that clients of a node wait for at once. Whoever asks for little waits behind so many: making them takes
+/// each replica some milliseconds, and a few of the largest answers are under way all the time.
+pub(crate) const AWAITED_BYTES: usize = 4 << 20;
+
+/// Answers of less are not counted: what they cost is bounded by the number of calls.
+pub(crate) const ANSWER_BYTES_LARGE: usize = 16 << 10;
+
+/// What the answers of a client are taken to have that has had none.
+pub(crate) const ANSWER_BYTES_UNKNOWN: usize = 64 << 10;
+
+/// After so long without a request served or an answer, what a client waits for is not counted.
+pub(crate) const AWAITED_FORGOTTEN: quorate_types::Duration =
+    quorate_types::Duration::from_millis(1_000);

@@ -41,6 +41,7 @@ impl Node {
             }
             Output::Reply { to, message } => {
                 self.is_answering = true;
+                self.clients.answered(to, &message);
                 self.transport
                     .answer(to, |body| put_answer_shared(body, &message));
             }

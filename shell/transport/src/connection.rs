@@ -7,6 +7,7 @@ use crate::lanes::{FrameLane, Lanes};
 use crate::limits::{CLIENT_READ_PER_TURN, HALF_FRAME_MAX, IDLE_MAX, READ_PER_TURN, REPLY_FRAME};
 use crate::proving::Proving;
 use crate::stream::SocketStream;
+use crate::unfinished::UnfinishedFrame;
 use bytes::{Bytes, BytesMut};
 use quorate_types::{ClosedBy, ConnectionId, GroupId, Level, LinkEpoch, NodeId, Time};
 use quorate_wire::{
@@ -89,6 +90,8 @@ pub(crate) struct Connection {
     pub(crate) is_unread: bool,
     /// Whether it waits for its turn to be read.
     pub(crate) is_to_read: bool,
+    /// A large frame of it that has begun and is not whole.
+    pub(crate) unfinished: Option<UnfinishedFrame>,
     /// The other side has closed its half, so that a short read does not prove that all was read.
     pub(crate) is_ending: bool,
     pub(crate) group: GroupId,
@@ -131,6 +134,7 @@ impl Connection {
             is_held: false,
             is_unread: false,
             is_to_read: false,
+            unfinished: None,
             is_ending: false,
             group,
             level: Level::UNNAMED,
@@ -216,6 +220,23 @@ impl Connection {
     /// Whether it is a client in the middle of a large frame.
     pub(crate) fn is_large_client(&self) -> bool {
         matches!(self.phase, Phase::Client(_)) && self.reader.lacks_of_large()
+    }
+
+    /// Bytes of memory of what it has sent and what is not a whole frame.
+    pub(crate) fn held_in_frames(&self) -> usize {
+        self.reader.held()
+    }
+
+    /// Bytes that have arrived of frames that are not whole.
+    pub(crate) fn arrived(&self) -> usize {
+        self.reader.pending()
+    }
+
+    /// There is something to read, and it waits: the client does not.
+    pub(crate) fn waits(&mut self) {
+        if let Some(frame) = &mut self.unfinished {
+            frame.is_drained = false;
+        }
     }
 
     /// Whether it is not read at present; what there is to read is read later.

@@ -25,6 +25,7 @@ mod shares;
 mod stream;
 mod tls;
 mod transport;
+mod unfinished;
 
 pub use lanes::FrameLane;
 pub use levels::GroupLevel;

@@ -11,8 +11,8 @@ pub struct TransportLimits {
     pub connections_per_address: usize,
     /// Bytes that wait for a client that does not read; it is closed above.
     pub client_queue: usize,
-    /// Bytes that all clients together hold in buffers, received or to be sent. Above it the client that holds most is
-    /// closed: half frames and unread answers never cost the node its memory.
+    /// Bytes that all clients together hold in buffers, received or to be sent, those of the process's other groups among them. Above
+    /// it the client that holds most is closed: half frames and unread answers never cost the node its memory.
     pub clients_bytes: usize,
     /// Bytes that wait for a peer; the link is dropped above, which costs the peer a catch-up and
     /// never this node its memory.
@@ -73,6 +73,14 @@ pub(crate) const CLIENT_READ_PER_TURN: usize = 64 << 10;
 /// Bytes of clients' large frames read in one turn: a tenth of a millisecond of new memory and copies, so that hundreds of clients
 /// whose large frames come at once delay the requests of others by no more. Longer steps carry no more calls of 64 KiB.
 pub(crate) const LARGE_READ_PER_TURN: usize = 128 << 10;
+
+/// A client that has sent less than `STALLED_BYTES` of its large frame for this long sends too slowly to be waited for while such frames
+/// take an eighth of `clients_bytes`: at a megabit a second it sends as much.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_millis(250);
+pub(crate) const STALLED_BYTES: usize = 32 << 10;
+
+/// How often such clients are looked for.
+pub(crate) const STALLED_LOOKED_FOR_EVERY: Duration = Duration::from_millis(25);
 
 /// Frames below this size are copied together, larger ones are shared between links: a small copy
 /// is cheaper than one more piece in a vectored write.

@@ -77,7 +77,8 @@ impl Transport {
         if let Some(at) = connection.deadline {
             self.deadlines.remove(&(at, slot));
         }
-        self.held -= std::mem::take(&mut connection.counted);
+        let counted = std::mem::take(&mut connection.counted);
+        self.recount(counted, 0);
         self.strangers -= 1;
         // A socket that is not watched any more is watched by the next transport.
         let _ = self.registry.deregister(connection.stream.socket());

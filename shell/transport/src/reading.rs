@@ -13,6 +13,7 @@ impl Transport {
     /// Begins a turn: reads what earlier turns left unread, who was put off first.
     pub fn read_on(&mut self, now: Time) {
         self.large_read = self.large_read.saturating_sub(LARGE_READ_PER_TURN);
+        self.unblock(now);
         for slot in self.take_unread() {
             self.receive(slot, false, now);
         }
@@ -34,12 +35,14 @@ impl Transport {
         };
         connection.is_ending |= is_ending;
         if connection.is_to_wait() {
+            connection.waits();
             return;
         }
         if connection.greets_by_tls() && !self.has_room_for_greeting(slot) {
             return;
         }
-        if self.is_put_off(slot) {
+        if self.is_put_off(slot) || self.is_blocked(slot) {
+            self.slots[slot].as_mut().expect("found above").waits();
             return;
         }
         let room = LARGE_READ_PER_TURN.saturating_sub(self.large_read);
@@ -63,6 +66,8 @@ impl Transport {
                 return;
             }
         }
+        let left = received.as_ref().copied().unwrap_or(Left::Nothing);
+        self.note_unfinished(slot, left, now);
         self.weigh(slot, now);
         if self.slots[slot].as_ref().is_some_and(|c| c.waiting() > 0) {
             self.list(slot);

@@ -83,6 +83,8 @@ impl Transport {
 
     /// Closes connections that have not introduced themselves in time, and clients that are idle or do not end a frame.
     pub(crate) fn look_at_due(&mut self, now: Time) {
+        // Clients of other groups may hold more than before.
+        self.make_room(now);
         while let Some((at, slot)) = self.deadlines.first().copied() {
             if at > now {
                 return;
@@ -111,9 +113,21 @@ impl Transport {
             Phase::Peer(..) | Phase::Connecting(_) | Phase::Greeting(_) => return,
         }
         let held = connection.held();
-        self.held = self.held - connection.counted + held;
-        connection.counted = held;
-        while self.held > self.settings.limits.clients_bytes {
+        let counted = std::mem::replace(&mut connection.counted, held);
+        self.recount(counted, held);
+        self.make_room(now);
+    }
+
+    /// A connection holds `after` bytes in the place of `before`.
+    pub(crate) fn recount(&mut self, before: usize, after: usize) {
+        self.held = self.held - before + after;
+        self.settings.places.hold(before, after);
+    }
+
+    /// Closes clients while those of this transport, or of all in the process, hold too much.
+    fn make_room(&mut self, now: Time) {
+        let most = self.settings.limits.clients_bytes;
+        while self.held > most || self.settings.places.is_heavy(self.held, most) {
             let slot = self.heaviest();
             self.counters.heavy_clients += 1;
             tracing::info!(
@@ -212,7 +226,8 @@ impl Transport {
     /// The connection has become a link, which is bounded elsewhere.
     pub(crate) fn uncount(&mut self, slot: usize) {
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
-        self.held -= std::mem::take(&mut connection.counted);
+        let counted = std::mem::take(&mut connection.counted);
+        self.recount(counted, 0);
     }
 }
 

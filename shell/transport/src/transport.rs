@@ -13,6 +13,7 @@ use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::places::Places;
 use crate::reaching::Reaching;
 use crate::tls::Tls;
+use crate::unfinished::UnfinishedFrames;
 use bytes::BytesMut;
 use mio::event::Event;
 use mio::net::TcpListener;
@@ -228,6 +229,7 @@ pub struct Transport {
     pub(crate) put_off: Vec<usize>,
     /// Bytes of clients' large frames read in this turn, and what earlier turns read too much.
     pub(crate) large_read: usize,
+    pub(crate) unfinished: UnfinishedFrames,
     scratch: BytesMut,
 }
 
@@ -257,6 +259,7 @@ impl Transport {
             settings.limits.connections < SLOTS_MAX,
             "ids keep the slot in 16 bits"
         );
+        settings.places.join();
         Ok(Transport {
             registry,
             listener,
@@ -284,6 +287,7 @@ impl Transport {
             unread: Vec::new(),
             put_off: Vec::new(),
             large_read: 0,
+            unfinished: UnfinishedFrames::default(),
             scratch: BytesMut::new(),
             settings,
         })
@@ -348,7 +352,8 @@ impl Transport {
     /// Whether something waits that no event will tell of: the next poll must not wait.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        !self.unread.is_empty() || !self.put_off.is_empty() || !self.arrivals.is_empty()
+        let is_unread = !self.unread.is_empty() || !self.put_off.is_empty();
+        is_unread || !self.arrivals.is_empty() || self.may_unblock()
     }
 
     /// Hands over what has arrived.
@@ -381,7 +386,8 @@ impl Transport {
             | PeerState::Linked { .. } => None,
         });
         let deadline = self.deadlines.first().map(|(at, _)| *at);
-        dials.chain(deadline).chain(self.accept_again).min()
+        let timers = [deadline, self.accept_again, self.stalled_due()];
+        dials.chain(timers.into_iter().flatten()).min()
     }
 
     /// Encodes one frame and queues it for each linked peer of `to`. A peer whose queue is over its
@@ -521,6 +527,7 @@ impl Transport {
     }
 
     fn close_as(&mut self, slot: usize, by: ClosedBy, now: Time) {
+        self.forget_unfinished(slot);
         let Some(mut connection) = self.slots[slot].take() else {
             return;
         };
@@ -529,7 +536,7 @@ impl Transport {
         if let Some(at) = connection.deadline {
             self.deadlines.remove(&(at, slot));
         }
-        self.held -= connection.counted;
+        self.recount(connection.counted, 0);
         // Closing the descriptor ends its registration as well.
         let _ = self.registry.deregister(connection.stream.socket());
         self.ended(slot, connection.phase, (connection.address, by), now);
@@ -584,6 +591,6 @@ impl Transport {
 
 impl Drop for Transport {
     fn drop(&mut self) {
-        self.settings.places.give_back(self.connections());
+        self.settings.places.leave(self.connections(), self.held);
     }
 }

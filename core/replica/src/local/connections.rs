@@ -1,6 +1,6 @@
 //! The clients connected to this node, as far as the replica must know them.
 
-use crate::limits::{OPENS_PER_CONNECTION, SESSIONS_PER_CONNECTION};
+use crate::limits::{LEFT_OUT_UNTIL_LOOKED, OPENS_PER_CONNECTION, SESSIONS_PER_CONNECTION};
 use quorate_types::{Attachment, ConnectionId, NodeId, SessionId, Slot};
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ struct Connection {
     /// Sessions that its client has proven to be its own, in the order of the proofs, and the number that this connection
     /// has among those of the session.
     sessions: Vec<(SessionId, Attachment)>,
+    /// Sessions that found no place since it was looked last which of the others are over, and none was.
+    left_out: usize,
     /// Opens that came on it and wait for their slot.
     opens: usize,
     /// The highest slot in which a session was opened whose proof came before this replica had applied that slot.
@@ -32,6 +34,7 @@ impl Connections {
     ) -> bool {
         let known = self.table.entry(connection).or_insert(Connection {
             sessions: Vec::new(),
+            left_out: 0,
             opens: 0,
             unjudged: Slot::ZERO,
             told: Some(own),
@@ -56,10 +59,15 @@ impl Connections {
             return;
         }
         if known.sessions.len() >= SESSIONS_PER_CONNECTION {
-            known.sessions.retain(|(session, _)| is_open(*session));
+            // A flood of opens must not cost a look-up of all sessions each.
+            if known.left_out.is_multiple_of(LEFT_OUT_UNTIL_LOOKED) {
+                known.sessions.retain(|(session, _)| is_open(*session));
+            }
+            known.left_out += 1;
         }
         if known.sessions.len() < SESSIONS_PER_CONNECTION {
             known.sessions.push((session, attachment));
+            known.left_out = 0;
         }
     }
 
@@ -145,5 +153,46 @@ impl Connections {
 impl Connection {
     fn tell(&mut self, leader: Option<NodeId>) -> bool {
         std::mem::replace(&mut self.told, leader) != leader
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const CLIENT: ConnectionId = ConnectionId(1);
+
+    fn connected() -> Connections {
+        let mut connections = Connections::default();
+        connections.heard(CLIENT, NodeId(1), None);
+        connections
+    }
+
+    #[test]
+    fn a_flood_of_opens_on_one_connection_costs_few_look_ups_each() {
+        let (mut connections, looked) = (connected(), Cell::new(0));
+        let opens = 10 * SESSIONS_PER_CONNECTION;
+        for number in 0..opens as u64 {
+            connections.attach(CLIENT, SessionId(number), Attachment::NONE, |_| {
+                looked.set(looked.get() + 1);
+                true
+            });
+        }
+        let each = looked.get() / opens;
+        assert!(each <= 16, "{each} look-ups for each open");
+        assert_eq!(connections.sessions().len(), SESSIONS_PER_CONNECTION);
+    }
+
+    #[test]
+    fn a_session_takes_the_place_of_one_that_is_over() {
+        let mut connections = connected();
+        for number in 0..4 * SESSIONS_PER_CONNECTION as u64 {
+            let session = SessionId(number);
+            let oldest = number.saturating_sub(SESSIONS_PER_CONNECTION as u64 - 1);
+            let is_open = |session: SessionId| session.0 >= oldest;
+            connections.attach(CLIENT, session, Attachment::NONE, is_open);
+            assert!(connections.is_attached(CLIENT, session), "at {number}");
+        }
     }
 }

@@ -179,7 +179,7 @@ impl KeptReplies {
     /// Whether a client must acknowledge replies before it may have more of them.
     pub(crate) fn is_too_much(&self, session: SessionId, acknowledged: u64) -> bool {
         let unacknowledged = self.above(session, acknowledged);
-        let is_crowded = self.bytes > self.limits.group_bytes / 2;
+        let is_crowded = self.bytes > self.limits.group_bytes / 8;
         unacknowledged > self.limits.session_bytes / 2
             || is_crowded && unacknowledged > self.limits.session_bytes / 16
     }

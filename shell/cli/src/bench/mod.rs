@@ -71,7 +71,18 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     } else {
         print::line(report.table())?;
     }
-    Ok(())
+    let baseline = report.unreplicated.as_ref().map_or(0, |one| one.errors);
+    all_good(report.errors + baseline)
+}
+
+/// The figures are printed all the same: they are of the calls that did what was asked.
+fn all_good(errors: u64) -> Result<(), CliError> {
+    if errors == 0 {
+        return Ok(());
+    }
+    Err(CliError::failed(format!(
+        "{errors} calls of the load were refused, had no known outcome or raised: their time counts in the latencies; make one of them by `quorate call` to see why"
+    )))
 }
 
 /// Draws what is sent for one command into `file`, and prints it.
@@ -103,20 +114,22 @@ fn run_python_client(
     };
     let started = group.as_ref().map(|group| group.ready.endpoint.clone());
     let endpoint = args.endpoint.clone().or(started).unwrap_or_default();
-    let mut rust = Vec::new();
+    let (mut rust, mut errors) = (Vec::new(), 0);
     for (way, window) in [("sync", 1), ("window", python_client::IN_FLIGHT)] {
         let mut of_rust = args.clone();
         (of_rust.clients, of_rust.window) = (1, window);
         let report = measure(&of_rust, &endpoint, &[], payloads)?;
+        errors += report.errors;
         rust.push(WayRow::of_rust(way, &report));
     }
     let report = PythonReport::measure(args, call, &endpoint, rust)?;
     if as_json {
         let text = serde_json::to_string(&report).map_err(|e| CliError::failed(e.to_string()))?;
-        print::line(text)
+        print::line(text)?;
     } else {
-        print::line(report.table())
+        print::line(report.table())?;
     }
+    all_good(errors)
 }
 
 fn measure_local(

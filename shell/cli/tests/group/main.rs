@@ -2,6 +2,7 @@
 //! Nothing here measures time: waits are for lines that the processes write, and `up` and `call` bound them.
 
 mod backup;
+mod bench;
 mod conflict;
 mod crowd;
 mod diverged;

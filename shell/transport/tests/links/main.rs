@@ -85,6 +85,17 @@ impl Node {
         (limits, tls, pasts): (TransportLimits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
         (speaks, level): (Levels, Level),
     ) -> Node {
+        let of_process = (speaks, level, Places::new(10_000));
+        Node::of_process((own, boot), addresses, (limits, tls, pasts), of_process)
+    }
+
+    /// In a process whose places these are.
+    fn of_process(
+        (own, boot): (u16, u64),
+        addresses: &[SocketAddr],
+        (limits, tls, pasts): (TransportLimits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
+        (speaks, level, places): (Levels, Level, Places),
+    ) -> Node {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let members = (1..).zip(addresses).map(|(node, address)| PeerAddress {
@@ -93,7 +104,7 @@ impl Node {
             address: address.to_string(),
         });
         let settings = Settings {
-            places: Places::new(10_000),
+            places,
             own: Own {
                 cluster: ClusterId(7),
                 group: GROUP,

@@ -1,13 +1,16 @@
 //! What a client may take of a node: places, time and memory. Time passes only as the tests say.
 
-use crate::{Authority, GROUP, Node, answer, client, free_addresses, hello, secured, until};
+use crate::{
+    Authority, GROUP, Node, PATIENCE, SPEAKS, answer, client, free_addresses, hello, secured, until,
+};
 use bytes::BytesMut;
-use quorate_transport::{Arrival, TransportLimits, node_name};
-use quorate_types::NodeId;
+use quorate_transport::{Arrival, Places, TransportLimits, node_name};
+use quorate_types::{Level, NodeId};
 use quorate_wire::{Kind, Reject, RejectReason, put_frame};
-use std::io::{Read, Write};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn node(limits: TransportLimits) -> Node {
     Node::start(1, 1, &free_addresses(1), limits)
@@ -101,6 +104,46 @@ fn half_frames_of_many_cost_no_more_than_the_bound_and_honest_clients_stay() {
     assert!(node.transport.held() <= 2 << 20);
 }
 
+#[test]
+fn half_frames_of_a_crowd_take_little_memory_and_large_frames_of_others_arrive() {
+    let mut node = node(TransportLimits {
+        clients_bytes: 32 << 20,
+        ..TransportLimits::default()
+    });
+    let large = frame(1 << 20);
+    let mut honest = welcomed(&mut node);
+    let mut crowd: Vec<TcpStream> = (0..40).map(|_| welcomed(&mut node)).collect();
+    let mut left: Vec<&[u8]> = crowd.iter().map(|_| &large[..large.len() - 1]).collect();
+    honest.set_nonblocking(true).unwrap();
+    let (mut own, mut arrived, mut most) = (&large[..], 0, 0);
+    let begun = Instant::now();
+    while arrived < 5 || left.iter().any(|left| left.len() > large.len() / 2) {
+        assert!(begun.elapsed() < PATIENCE, "{arrived} large frames arrived");
+        for (one, left) in crowd.iter_mut().zip(&mut left) {
+            one.set_nonblocking(true).unwrap();
+            match one.write(left) {
+                Ok(count) => *left = &left[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => *left = &[],
+            }
+        }
+        if let Ok(count) = honest.write(own) {
+            own = &own[count..];
+        }
+        node.turn();
+        most = most.max(node.transport.held());
+        for arrival in node.seen.drain(..) {
+            if let Arrival::Client { from, .. } = arrival {
+                node.transport.hold(from, 0, quorate_types::Time(0));
+                (own, arrived) = (&large[..], arrived + 1);
+            }
+        }
+        // The crowd is given up because of the time that passes, and the honest one sends all the time.
+        node.pass(Duration::from_millis(5));
+    }
+    assert!(most <= 8 << 20, "{most} bytes were held");
+}
+
 /// What a turn may read of large frames, and the rest of the last read.
 const LARGE_TURN: u64 = 2 << 20;
 
@@ -142,6 +185,45 @@ fn half_frames_of_a_crowd_at_once_are_read_in_bounded_steps_and_nobody_starves()
         }
     }
     panic!("not all large frames arrive");
+}
+
+#[test]
+fn the_groups_of_a_process_hold_no_more_than_one_and_those_that_hold_little_keep_it() {
+    let limits = TransportLimits {
+        clients_bytes: 2 << 20,
+        ..TransportLimits::default()
+    };
+    let places = Places::new(1000);
+    let mut groups: Vec<Node> = (0..4)
+        .map(|_| {
+            let process = (SPEAKS, Level::UNNAMED, places.clone());
+            let owned = (limits, None, BTreeMap::new());
+            Node::of_process((1, 1), &free_addresses(1), owned, process)
+        })
+        .collect();
+    let small = frame(100 << 10);
+    let mut honest = welcomed(&mut groups[0]);
+    honest.write_all(&small[..50 << 10]).unwrap();
+    let mut crowd = Vec::new();
+    for node in &mut groups[1..] {
+        for _ in 0..6 {
+            let mut socket = welcomed(node);
+            // Nobody serves it.
+            socket.write_all(&frame(200 << 10)).unwrap();
+            crowd.push(socket);
+        }
+    }
+    let mut groups: Vec<&mut Node> = groups.iter_mut().collect();
+    let held = |groups: &[&mut Node]| groups.iter().map(|one| one.transport.held()).sum::<usize>();
+    until(&mut groups, "some are closed", |groups| {
+        let closed = groups.iter().map(|one| one.transport.counters());
+        let closed: u64 = closed.map(|counters| counters.heavy_clients).sum();
+        closed >= 8 && held(groups) <= 2 << 20
+    });
+    honest.write_all(&small[50 << 10..]).unwrap();
+    until(&mut groups, "the honest one's frame", |groups| {
+        heard(groups[0]) == 1
+    });
 }
 
 #[test]

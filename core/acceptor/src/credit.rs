@@ -3,7 +3,7 @@
 //! It makes a slow or dead peer cheap: when the credit is used up, no value is sent to the peer and
 //! nothing waits for it. The peer learns what it missed once it answers again. A leader has one per peer.
 
-use quorate_ordering::Limits;
+use quorate_ordering::{Flow, Limits};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
 use std::collections::VecDeque;
@@ -32,9 +32,24 @@ impl Credit {
     /// Whether one more value may be sent. An idle peer always takes one, however large.
     #[must_use]
     pub fn has_room(&self, limits: &Limits) -> bool {
+        let has_credit =
+            self.in_flight.len() < limits.credit_messages && self.bytes < limits.credit_bytes;
         self.in_flight.is_empty()
             || planted(Plant::CreditUnbounded)
-            || (self.in_flight.len() < limits.credit_messages && self.bytes < limits.credit_bytes)
+            || match limits.flow {
+                Flow::Credit => has_credit,
+                Flow::Unbounded => true,
+                Flow::Blocking(_) => !self.blocks(limits),
+            }
+    }
+
+    /// Whether a leader that blocks waits for this peer.
+    #[must_use]
+    pub fn blocks(&self, limits: &Limits) -> bool {
+        match limits.flow {
+            Flow::Credit | Flow::Unbounded => false,
+            Flow::Blocking(most) => self.in_flight.len() >= most.max(1),
+        }
     }
 
     /// Charges credit for a value that is sent.

@@ -27,7 +27,7 @@ pub use conflict::ConflictingDecisions;
 pub use damage::{Damage, LostRecord, Past};
 pub use effect::{Decision, Effect, Effects, Lane};
 pub use event::{Event, LinkState, Mark, ReadId};
-pub use limits::Limits;
+pub use limits::{Flow, Limits};
 pub use record::{Entry, Record};
 pub use status::{OrderingStatus, PeerStatus, Role};
 

@@ -2,6 +2,20 @@
 //!
 //! The numbers are defaults of [`Limits`]; the lab runs other ones on purpose.
 
+/// What a leader does about a peer that does not keep up. Everything but the credit is for the lab, to produce the stalls of the
+/// papers on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flow {
+    /// No more than its credit is sent to it, and nobody waits for it.
+    #[default]
+    Credit,
+    /// Everything is sent to it: what it has not taken piles up. Paxos in the Cloud III.D (Libpaxos).
+    Unbounded,
+    /// Nobody is sent anything while some linked peer has so many values that it did not acknowledge. Paxos in the Cloud III.A
+    /// (S-Paxos).
+    Blocking(usize),
+}
+
 /// How much may wait, travel or be told at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -37,6 +51,8 @@ pub struct Limits {
     pub epochs: usize,
     /// Slots of one step of a leader that spares slow acceptors: after so many it looks anew who is slow.
     pub step_slots: u64,
+    /// What happens where a peer does not keep up.
+    pub flow: Flow,
     /// The first slots of a step, in which all acceptors are asked: each costs a slow one as much as without steps.
     pub step_first_slots: u64,
 }
@@ -60,6 +76,7 @@ impl Default for Limits {
             epochs: 4,
             step_slots: 128,
             step_first_slots: 8,
+            flow: Flow::Credit,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::Seat;
 use crate::leader::Leader;
 use crate::message::{Accept, Message};
-use quorate_ordering::{Effect, Effects, Lane};
+use quorate_ordering::{Effect, Effects, Flow, Lane};
 use quorate_types::{Duration, NodeId, NodeSet, Time};
 
 impl Leader {
@@ -86,6 +86,17 @@ impl Leader {
 }
 
 impl Seat {
+    /// Whether a leader that blocks waits for a peer. No other leader ever does.
+    pub(crate) fn is_blocked(&self) -> bool {
+        match self.config.limits.flow {
+            Flow::Credit | Flow::Unbounded => false,
+            Flow::Blocking(_) => {
+                let mut linked = self.peers.iter().filter(|peer| peer.link.is_some());
+                linked.any(|peer| peer.credit.blocks(&self.config.limits))
+            }
+        }
+    }
+
     /// A peer that answers heartbeats but not values has lost the values: its credit is reset and starts at
     /// the undecided slots. A peer that answers nothing gets nothing.
     pub(crate) fn free_stalled(&mut self, now: Time) {

@@ -249,6 +249,7 @@ impl Leader {
             let is_open = self.stage == LeaderStage::Steady
                 && self.transfer.is_none()
                 && self.in_flight.len() < pipeline
+                && !seat.is_blocked()
                 && (self.next.since(seat.executed) <= seat.config.view.window
                     || planted(Plant::WindowIgnored))
                 && seat.is_in_view(self.next);

@@ -1,0 +1,218 @@
+//! What the orderings cost without faults, and what a slow acceptor costs with each flow. Messages arrive in the order in which they
+//! were sent, writes are durable at once, and time stands still.
+
+use quorate_ordering::{Config, Effect, Event, Flow, Limits, LinkState, Ordering};
+use quorate_paxos::message::TakeOver;
+use quorate_paxos::{Message, MultiPaxos};
+use quorate_testkit::{VIEW, call, view};
+use quorate_types::{Ballot, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time, View, Wall};
+use std::collections::{BTreeMap, VecDeque};
+
+const NOW: Time = Time(1_000_000_000);
+const LEADER: NodeId = NodeId(1);
+
+struct Group {
+    nodes: BTreeMap<NodeId, MultiPaxos>,
+    under_way: VecDeque<(NodeId, NodeId, Message)>,
+    /// Messages sent, heartbeats left out.
+    sent: usize,
+    /// What is sent to this node stays under way.
+    slow: Option<NodeId>,
+    submitted: u64,
+}
+
+impl Group {
+    /// One that node 1 leads.
+    fn new(nodes: u16, ordering: OrderingName, limits: Limits) -> Group {
+        let view = View {
+            level: ordering.level(),
+            ordering,
+            window: 1 << 14,
+            ..view(nodes, nodes, Persistence::Disk)
+        };
+        let made = view.nodes().iter().map(|own| {
+            let mut config = Config::new(VIEW.group, own, 1, view.clone(), 7);
+            config.limits = limits;
+            let instance = MultiPaxos::new(config, Vec::new(), NOW).expect("an empty log");
+            (own, instance)
+        });
+        let mut group = Group {
+            nodes: made.collect(),
+            under_way: VecDeque::new(),
+            sent: 0,
+            slow: None,
+            submitted: 0,
+        };
+        for own in view.nodes().iter() {
+            group.event(own, Event::Executed { slot: Slot::ZERO });
+            for peer in view.nodes().without(own).iter() {
+                let state = LinkState::Up(LinkEpoch(1));
+                group.event(own, Event::Link { peer, state });
+            }
+        }
+        let stand = Message::TakeOver(TakeOver {
+            ballot: Ballot::ZERO,
+        });
+        group.receive(NodeId(2), LEADER, stand);
+        group.carry();
+        group
+    }
+
+    fn event(&mut self, at: NodeId, event: Event<Message>) {
+        let node = self.nodes.get_mut(&at).expect("a member");
+        let mut effects = Vec::new();
+        node.handle(NOW, event, &mut effects);
+        let mut done = 0;
+        loop {
+            let turn = Event::TurnEnd {
+                wall: Wall(1),
+                entropy: 1,
+            };
+            node.handle(NOW, turn, &mut effects);
+            let marks = effects[done..].iter().filter_map(|effect| match effect {
+                Effect::Persist { mark, .. } => Some(*mark),
+                _ => None,
+            });
+            let newest = marks.last();
+            done = effects.len();
+            let Some(mark) = newest else { break };
+            node.handle(NOW, Event::Persisted { mark }, &mut effects);
+        }
+        node.check();
+        for effect in effects {
+            if let Effect::Send { to, message, .. } = effect {
+                let is_beat = matches!(message, Message::Heartbeat(_) | Message::Heard(_));
+                self.sent += if is_beat { 0 } else { to.len() };
+                let posted = to.iter().map(|to| (at, to, message.clone()));
+                self.under_way.extend(posted);
+            }
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, at: NodeId, message: Message) {
+        let (link, view) = (LinkEpoch(1), VIEW);
+        let received = Event::Receive {
+            from,
+            link,
+            view,
+            message,
+        };
+        self.event(at, received);
+    }
+
+    /// Delivers everything but what is for a slow node.
+    fn carry(&mut self) {
+        let mut kept = VecDeque::new();
+        while let Some((from, to, message)) = self.under_way.pop_front() {
+            match self.slow == Some(to) {
+                true => kept.push_back((from, to, message)),
+                false => self.receive(from, to, message),
+            }
+        }
+        self.under_way = kept;
+    }
+
+    /// The leader orders one command, and what that causes arrives.
+    fn order(&mut self) {
+        self.submitted += 1;
+        let commands = vec![call(9, self.submitted, b"x")];
+        self.event(LEADER, Event::Submit { commands });
+        self.carry();
+    }
+
+    /// How many messages one more command costs. What the leader says of a decision waits for no other message.
+    fn cost(&mut self) -> usize {
+        let before = self.sent;
+        self.order();
+        let due = Time(NOW.0 + 6_000_000);
+        let mut effects = Vec::new();
+        let leader = self.nodes.get_mut(&LEADER).expect("it leads");
+        leader.handle(due, Event::Wake, &mut effects);
+        let announced = effects.iter().map(|effect| match effect {
+            Effect::Send {
+                to,
+                message: Message::Decided(_),
+                ..
+            } => to.len(),
+            _ => 0,
+        });
+        self.sent - before + announced.sum::<usize>()
+    }
+
+    fn status(&self) -> quorate_ordering::OrderingStatus {
+        self.nodes[&LEADER].status()
+    }
+
+    fn waits_for_slow(&self) -> usize {
+        let accepts = self.under_way.iter();
+        let accepts = accepts.filter(|(.., message)| matches!(message, Message::Accept(_)));
+        accepts.count()
+    }
+}
+
+#[test]
+fn a_command_alone_costs_as_many_messages_as_the_documents_say() {
+    let all = [
+        (OrderingName::Paxos, [(3, 6), (5, 12)]),
+        (OrderingName::Libpaxos, [(3, 8), (5, 24)]),
+    ];
+    for (ordering, costs) in all {
+        for (nodes, cost) in costs {
+            let mut group = Group::new(nodes, ordering, Limits::default());
+            assert_eq!(group.cost(), cost, "{ordering} on {nodes} nodes");
+        }
+    }
+    for (nodes, first, later) in [(3, 8, 5), (5, 24, 14)] {
+        let mut group = Group::new(nodes, OrderingName::LibpaxosPlus, Limits::default());
+        assert_eq!(group.cost(), first, "a first slot on {nodes} nodes");
+        (0..8).for_each(|_| group.order());
+        assert!(group.status().spared > 0);
+        let later_cost = {
+            let before = group.sent;
+            group.event(
+                LEADER,
+                Event::Submit {
+                    commands: vec![call(9, 1_000, b"x")],
+                },
+            );
+            let asked = group.under_way.len();
+            group.carry();
+            assert!(asked > 0);
+            group.sent - before
+        };
+        assert_eq!(later_cost, later, "a later slot on {nodes} nodes");
+    }
+}
+
+/// What is on its way to a slow acceptor after so many commands, and how many of them are decided.
+fn backlog(ordering: OrderingName, flow: Flow) -> (usize, u64) {
+    let limits = Limits {
+        flow,
+        batch_commands: 1,
+        ..Limits::default()
+    };
+    let mut group = Group::new(3, ordering, limits);
+    group.slow = Some(NodeId(3));
+    (0..1_000).for_each(|_| group.order());
+    (group.waits_for_slow(), group.status().decided.0)
+}
+
+/// Claim mp-58.
+#[test]
+fn a_slow_acceptor_is_bounded_by_its_credit_piles_up_without_blocks_a_leader_that_blocks_and_is_spared_by_steps()
+ {
+    let credit = Limits::default().credit_messages;
+    assert_eq!(backlog(OrderingName::Paxos, Flow::Credit), (credit, 1_000));
+    assert_eq!(
+        backlog(OrderingName::Libpaxos, Flow::Unbounded),
+        (1_000, 1_000)
+    );
+    assert_eq!(
+        backlog(OrderingName::Paxos, Flow::Blocking(64)),
+        (64, 64),
+        "the group goes at the pace of its slowest"
+    );
+    let (spared, decided) = backlog(OrderingName::LibpaxosPlus, Flow::Unbounded);
+    assert!(spared <= 8 * 8, "{spared} of the first slots of its steps");
+    assert_eq!(decided, 1_000);
+}

@@ -61,6 +61,8 @@ pub struct OrderingStatus {
     pub elections: u64,
     /// Messages of other views or groups that arrived and were dropped, since this node started.
     pub foreign: u64,
+    /// Votes for the trim of logs that this node's acceptor gave only once it held what was before, or not yet, since this node started.
+    pub deferred: u64,
     /// The state of each peer, ascending by node.
     pub peers: Vec<PeerStatus>,
 }

@@ -19,6 +19,8 @@ impl Level {
     pub const UNNAMED: Level = Level(19);
     /// Since this one views and commands can name a level; builds of earlier ones do not read those that do.
     pub const NAMED: Level = Level(20);
+    /// Since this one logs are trimmed for a command that was decided; builds of earlier ones do not read it.
+    pub const COLLECTED: Level = Level(21);
 }
 
 impl Levels {

@@ -284,6 +284,14 @@ pub enum Plant {
     UninvitedJoins,
     /// A group is set to a level though a member does not speak it.
     LevelUnheard,
+    /// An acceptor votes for the trim of logs though it lacks slots before.
+    CollectVotedWithGap,
+    /// A leader trims its log when it proposes that, not when it is decided.
+    CollectAtProposal,
+    /// A leader has logs trimmed up to what it has applied, whatever snapshots there are.
+    CollectAboveStable,
+    /// The trim of logs is proposed in a view whose members may not read it.
+    CollectBelowLevel,
     /// A node takes part in a view whose level it does not speak.
     BelowLevelTakesPart,
     /// A node is sent what its build does not read.
@@ -368,7 +376,7 @@ pub enum Plant {
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 176] = [
+    pub const ALL: [Plant; 180] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -508,6 +516,10 @@ impl Plant {
         Plant::RejoinNotInSnapshot,
         Plant::UninvitedJoins,
         Plant::LevelUnheard,
+        Plant::CollectVotedWithGap,
+        Plant::CollectAtProposal,
+        Plant::CollectAboveStable,
+        Plant::CollectBelowLevel,
         Plant::BelowLevelTakesPart,
         Plant::UnreadableSent,
         Plant::InvitationUsedTwice,
@@ -546,30 +558,9 @@ impl Plant {
         Plant::LostNotInImage,
         Plant::OldNumberWaits,
     ];
-
-    /// Plants that show only after hours: the run of an hour is what finds them.
-    pub const LASTING: [Plant; 3] = [
-        Plant::SegmentsKept,
-        Plant::SnapshotsKept,
-        Plant::SessionsKept,
-    ];
-
-    /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 12] = [
-        Plant::ProposalsNotSentAgain,
-        Plant::GapsClosedUp,
-        Plant::OwnVoteOverChosen,
-        Plant::ReadUnconfirmed,
-        Plant::ConfirmReused,
-        Plant::LeaseNotRechecked,
-        Plant::ExpireIgnoresActivity,
-        Plant::ExpiryBeforeLead,
-        Plant::ExpiredCountsAsRefused,
-        Plant::SeenFallsBack,
-        Plant::ExactSnapshotNotAsked,
-        Plant::StallAgesClose,
-    ];
 }
+
+mod seldom;
 
 #[cfg(feature = "zoo")]
 mod planting;

@@ -7,6 +7,7 @@
 
 mod candidate;
 mod currency;
+mod deferral;
 mod dispatch;
 mod election;
 mod flow;
@@ -23,6 +24,7 @@ mod random;
 mod reads;
 mod repair;
 mod tenure;
+mod trimming;
 mod view_end;
 
 pub use message::Message;
@@ -30,6 +32,7 @@ pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use currency::Answers;
+use deferral::Deferred;
 use election::Election;
 use forward::Submissions;
 use leader::Leader;
@@ -69,6 +72,7 @@ pub(crate) struct Seat {
     election: Election,
     peers: Peers,
     learner: Learner,
+    deferred: Deferred,
     forward: Submissions,
     reads: PaxosReads,
     answers: Answers,
@@ -158,6 +162,7 @@ impl MultiPaxos {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
+            deferred: Deferred::default(),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
             answers: Answers::new(config.boot),
@@ -246,6 +251,7 @@ impl MultiPaxos {
             held_bytes: self.seat.acceptor.log.bytes(),
             elections: self.seat.election.begun,
             foreign: self.foreign,
+            deferred: self.seat.deferred.count(),
             peers: peers.collect(),
         }
     }

@@ -87,7 +87,8 @@ use prompt::Prompt;
 use quiet::{Quiet, Rest};
 use quorate_replica::limits as replica_limits;
 use quorate_session::{ClientSession, Preference, SessionConfig};
-use quorate_types::{ConnectionId, Duration, Levels, NodeId};
+use quorate_types::{ConnectionId, Duration, Level, NodeId};
+use quorate_wire::SPEAKS;
 use random::Random;
 use setup::{Setup, founding};
 use sightings::Sightings;
@@ -152,6 +153,9 @@ impl World {
         }
         (setup.waiters, setup.watchers) = (schedule.waiters, schedule.watchers);
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
+        if schedule.collects {
+            setup.level = Level::COLLECTED;
+        }
         World::of(setup, schedule, telling)
     }
 
@@ -216,7 +220,7 @@ impl World {
                 is_new: false,
                 known: None,
                 is_old_copy: false,
-                speaks: Levels::UNNAMED,
+                speaks: SPEAKS,
                 next_build: None,
                 paused: 0,
                 stall_due: None,

@@ -31,6 +31,8 @@ pub(super) struct Setup {
     pub waiters: u64,
     /// Clients beside all those that watch the feed, which no group without them has.
     pub watchers: u64,
+    /// The level at which the group begins.
+    pub level: Level,
     /// Spans of the ordering.
     pub timing: Timing,
     /// Bounds of the ordering.
@@ -122,10 +124,9 @@ impl Setup {
         let mut random = Random::new(seed, "setup", 0);
         let r = &mut random;
         let nodes = if r.chance(750) { 3 } else { 5 };
-        let persistence = if r.chance(800) {
-            Persistence::Disk
-        } else {
-            Persistence::Memory
+        let persistence = match r.chance(800) {
+            true => Persistence::Disk,
+            false => Persistence::Memory,
         };
         let clients = r.between(2, 6);
         let limits = limits(r);
@@ -138,6 +139,7 @@ impl Setup {
             clients,
             waiters: 0,
             watchers: 0,
+            level: Level::UNNAMED,
             timing: timing(r),
             window: limits.pipeline as u64 + r.between(0, 56),
             limits,
@@ -291,7 +293,7 @@ impl Setup {
             quorums: self.quorums,
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: Level::UNNAMED,
+            level: self.level,
             persistence: self.persistence,
             objects: super::workload::OBJECTS
                 .iter()

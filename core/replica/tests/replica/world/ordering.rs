@@ -269,6 +269,7 @@ impl Ordering for Instant {
             held_bytes: 0,
             elections: 0,
             foreign: 0,
+            deferred: 0,
             peers: shared.linked.iter().map(|node| linked(*node)).collect(),
         }
     }

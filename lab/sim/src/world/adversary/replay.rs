@@ -80,6 +80,7 @@ impl Ordering for Given {
             held_bytes: 0,
             elections: 0,
             foreign: 0,
+            deferred: 0,
             peers: Vec::new(),
         }
     }

@@ -64,6 +64,9 @@ pub enum Verdict {
     Superseded,
     /// Too far ahead to hold; nothing follows.
     NoRoom,
+    /// Logs are to be trimmed for it, and this acceptor holds neither a vote nor a decision in some slot before: it gives its vote
+    /// once it does.
+    Incomplete,
 }
 
 /// One acceptor of one view.
@@ -90,6 +93,8 @@ pub struct Acceptor {
     /// A snapshot took it past slots, and no base says so yet: votes that it wrote there may be for other batches than the decided
     /// ones.
     is_jump_unstated: bool,
+    /// Slots up to this one are decided, and this acceptor learns them by a snapshot only: others have trimmed what it lacks.
+    elided: Slot,
     /// The newest snapshot for which the log may be trimmed, restated by each base.
     agreed: Option<(Slot, Digest)>,
     /// Writes and the answers that wait for them.
@@ -114,6 +119,7 @@ impl Acceptor {
             is_vote_doubted: false,
             recorded: Slot::ZERO,
             is_jump_unstated: false,
+            elided: Slot::ZERO,
             agreed: None,
             gate: Gate::new(view, persistence),
             log: SlotLog::default(),
@@ -282,6 +288,9 @@ impl Acceptor {
         if !self.log.has_room(slot) {
             return Verdict::NoRoom;
         }
+        if batch.is_collecting() && !self.may_collect(slot) {
+            return Verdict::Incomplete;
+        }
         if self.is_voter {
             self.record_vote(ballot, slot, batch.clone(), effects);
         }
@@ -295,6 +304,29 @@ impl Acceptor {
         );
         self.gate.after(answer);
         Verdict::Voted
+    }
+
+    /// Whether it may vote for a trim in `slot`: it holds a vote or a decision in every slot before, except those that only a snapshot
+    /// brings. Who does not vote only holds. Claim mp-61.
+    fn may_collect(&self, slot: Slot) -> bool {
+        if !self.is_voter || planted(Plant::CollectVotedWithGap) {
+            return true;
+        }
+        let must_be_recorded = self.gate.is_on_disk();
+        let mut next = self.log.decided().max(self.elided).next();
+        let open = self.log.open_from(next);
+        for (held, open) in open {
+            if held != next || held >= slot || must_be_recorded && !open.is_recorded {
+                break;
+            }
+            next = next.next();
+        }
+        next >= slot
+    }
+
+    /// Slots up to `upto` are decided, and come by a snapshot only; none where it is slot 0.
+    pub fn set_elided(&mut self, upto: Slot) {
+        self.elided = upto;
     }
 
     fn record_vote<M>(
@@ -476,6 +508,58 @@ impl Acceptor {
 mod tests {
     use super::*;
     use quorate_types::{GroupId, ViewNumber};
+
+    fn trim() -> Batch {
+        let command = quorate_types::Command {
+            id: quorate_types::CommandId::default(),
+            acknowledged: 0,
+            body: quorate_types::Body::Collect {
+                slot: Slot(1),
+                digest: Digest::default(),
+            },
+        };
+        Batch::new(quorate_types::Stamp::default(), vec![command])
+    }
+
+    /// Claim mp-61.
+    #[test]
+    fn a_vote_for_a_trim_needs_a_vote_or_a_decision_in_every_slot_before() {
+        let view = ViewId {
+            group: GroupId(1),
+            number: ViewNumber(1),
+        };
+        let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
+        let mut effects: Effects<()> = Vec::new();
+        let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
+        acceptor.decide(Some(Batch::noop()), &mut effects);
+        acceptor.vote(ballot, Slot(3), Batch::noop(), &mut effects);
+        let verdict = acceptor.vote(ballot, Slot(4), trim(), &mut effects);
+        assert_eq!(verdict, Verdict::Incomplete, "nothing is held in slot 2");
+        assert!(acceptor.log.open(Slot(4)).is_none());
+        acceptor.vote(ballot, Slot(2), Batch::noop(), &mut effects);
+        let verdict = acceptor.vote(ballot, Slot(4), trim(), &mut effects);
+        assert_eq!(verdict, Verdict::Voted);
+    }
+
+    /// Claim mp-62.
+    #[test]
+    fn slots_that_only_a_snapshot_brings_hold_back_no_vote_and_others_behind_them_do() {
+        let view = ViewId {
+            group: GroupId(1),
+            number: ViewNumber(1),
+        };
+        let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
+        let mut effects: Effects<()> = Vec::new();
+        let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
+        acceptor.set_elided(Slot(8));
+        let verdict = acceptor.vote(ballot, Slot(10), trim(), &mut effects);
+        assert_eq!(verdict, Verdict::Incomplete, "slot 9 is not decided");
+        let verdict = acceptor.vote(ballot, Slot(9), trim(), &mut effects);
+        assert_eq!(verdict, Verdict::Voted);
+        let mut observer = Acceptor::new(view, Standing::Observer, Persistence::Disk);
+        let verdict = observer.vote(ballot, Slot(10), trim(), &mut effects);
+        assert_eq!(verdict, Verdict::Voted, "who has no vote only holds");
+    }
 
     #[test]
     fn pages_follow_each_other_and_leave_no_vote_out() {

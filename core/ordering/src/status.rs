@@ -65,6 +65,8 @@ pub struct OrderingStatus {
     pub spared: u64,
     /// How often it asked all acceptors again because one of such a quorum was suspected.
     pub suspicions: u64,
+    /// Votes for the trim of logs that this node's acceptor gave only once it held what was before, or not yet, since this node started.
+    pub deferred: u64,
     /// The state of each peer, ascending by node.
     pub peers: Vec<PeerStatus>,
 }

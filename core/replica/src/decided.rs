@@ -272,6 +272,13 @@ impl<O: Ordering> Replica<O> {
                 self.internals.landed(command.id);
                 self.reset_ended(*slot, *digest);
             }
+            Body::Collect {
+                slot: named,
+                digest,
+            } => {
+                self.levels.written(command.level(), slot);
+                self.collect_decided(slot, command.id, (*named, *digest));
+            }
             Body::Skip {
                 slot: named,
                 index,
@@ -381,6 +388,7 @@ impl<O: Ordering> Replica<O> {
             | Body::Checkpoint
             | Body::Reset { .. }
             | Body::Thaw { .. }
+            | Body::Collect { .. }
             | Body::Invite { .. }
             | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => {}

@@ -6,6 +6,7 @@
 use crate::decided::FreedReplies;
 use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::clocks::Clocks;
+use crate::local::collecting::Collecting;
 use crate::local::connections::Connections;
 use crate::local::currency::Currency;
 use crate::local::disconnects::Disconnects;
@@ -104,6 +105,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) signs: Signs,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
+    pub(crate) collecting: Collecting,
     pub(crate) quarantine: ObjectsStanding,
     pub(crate) no_say: NoSay,
     /// The newest write; none in memory mode.
@@ -160,6 +162,7 @@ impl<O: Ordering> Replica<O> {
             signs: Signs::new(now, Slot::ZERO),
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
+            collecting: Collecting::default(),
             quarantine: ObjectsStanding::default(),
             no_say: NoSay::default(),
             written: Mark::default(),
@@ -340,6 +343,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_sessions(now);
         self.tend_attendance(now, out);
         self.tend_notes(now, out);
+        self.tend_collected(now, out);
         self.tend_trim();
         self.tend_views(now);
         self.tend_levels();

@@ -138,7 +138,12 @@ impl<O: Ordering> Replica<O> {
             }
             Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
             Effect::Unordered { .. } if planted(Plant::UnorderedForgotten) => {}
-            Effect::Unordered { commands } => self.raise(Event::Resubmit { commands }),
+            Effect::Unordered { commands } => {
+                let commands = self.still_wanted(commands);
+                if !commands.is_empty() {
+                    self.raise(Event::Resubmit { commands });
+                }
+            }
             Effect::Discard { upto, base } => {
                 let (upto, base) = self.instances.base(place, upto, base);
                 self.log_told(&base);

@@ -26,6 +26,7 @@ pub fn batch(batch: &Batch) -> String {
     }
     let texts = batch.commands().iter().map(|command| match &command.body {
         Body::Call { payload, .. } => format!("{:?}", String::from_utf8_lossy(payload)),
+        Body::Collect { slot, .. } => format!("collect {slot}"),
         other => format!("{other:?}"),
     });
     texts.collect::<Vec<_>>().join(" ")

@@ -12,8 +12,8 @@ use quorate_ordering::{
     Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
 };
 use quorate_types::{
-    Digest, Duration, LinkEpoch, NoOrdering, NodeId, OrderingName, Persistence, Quorums, Slot,
-    Time, View, Wall,
+    Body, Digest, Duration, LinkEpoch, NoOrdering, NodeId, OrderingName, Persistence, Quorums,
+    Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,6 +100,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                     },
                 );
             }
+            ["collect", who, at] => self.collect(node(who)?, slot(at)?),
             ["snapshot", who, at] => {
                 let slot = slot(at)?;
                 self.event(node(who)?, Event::Executed { slot });
@@ -290,6 +291,15 @@ impl<P: ScriptedProtocol> Stage<P> {
             let payload = text.trim_matches('"').as_bytes();
             commands.push(call(1, self.commands, payload));
         }
+        self.event(id, Event::Submit { commands });
+    }
+
+    fn collect(&mut self, id: NodeId, slot: Slot) {
+        self.commands += 1;
+        let digest = Digest::default();
+        let mut command = call(1, self.commands, &[]);
+        command.body = Body::Collect { slot, digest };
+        let commands = vec![command];
         self.event(id, Event::Submit { commands });
     }
 

@@ -169,6 +169,14 @@ pub enum Body {
         /// What is held there: whoever reads the log again knows it from here.
         digest: Digest,
     },
+    /// A majority of the replicas holds this snapshot durably: every node trims its log for it. An acceptor votes for it only where it
+    /// holds a vote or a decision in every slot before. It does nothing if `slot` is not before the command's own.
+    Collect {
+        /// The last slot whose effects the snapshot holds.
+        slot: Slot,
+        /// What the majority holds.
+        digest: Digest,
+    },
     /// An operator invites a node: who knows the secret of this hash may join within a time.
     Invite {
         /// The hash of the secret.
@@ -212,6 +220,7 @@ impl Body {
             | Body::Skip { .. }
             | Body::Reset { .. }
             | Body::Thaw { .. }
+            | Body::Collect { .. }
             | Body::Invite { .. }
             | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => None,
@@ -232,6 +241,7 @@ impl Command {
                 who: MemberChange::Ordering(_),
                 ..
             } => Level::ORDERINGS,
+            Body::Collect { .. } => Level::COLLECTED,
             _ => Level::UNNAMED,
         }
     }
@@ -267,6 +277,7 @@ impl Command {
                 | Body::Skip { .. }
                 | Body::Reset { .. }
                 | Body::Thaw { .. }
+                | Body::Collect { .. }
                 | Body::Invite { .. } => 0,
             }
     }
@@ -289,6 +300,7 @@ struct Inner {
     stamp: Stamp,
     commands: Vec<Command>,
     weight: usize,
+    is_collecting: bool,
     encoded: std::sync::OnceLock<Bytes>,
 }
 
@@ -304,10 +316,13 @@ impl Batch {
             "a batch holds at most 65,536 commands"
         );
         let weight = 64 + commands.iter().map(Command::weight).sum::<usize>();
+        let is_collect = |command: &Command| matches!(command.body, Body::Collect { .. });
+        let is_collecting = commands.iter().any(is_collect);
         Batch(Arc::new(Inner {
             stamp,
             commands,
             weight,
+            is_collecting,
             encoded: std::sync::OnceLock::new(),
         }))
     }
@@ -344,6 +359,12 @@ impl Batch {
     #[must_use]
     pub fn weight(&self) -> usize {
         self.0.weight
+    }
+
+    /// Whether a command of it is a [`Body::Collect`].
+    #[must_use]
+    pub fn is_collecting(&self) -> bool {
+        self.0.is_collecting
     }
 
     /// The batch's encoded form; `encode` makes it on the first call, later calls share it.

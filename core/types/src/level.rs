@@ -21,6 +21,8 @@ impl Level {
     pub const NAMED: Level = Level(20);
     /// Since this one a view can name another ordering than [`crate::OrderingName::Paxos`].
     pub const ORDERINGS: Level = Level(21);
+    /// Since this one logs are trimmed for a command that was decided; builds of earlier ones do not read it.
+    pub const COLLECTED: Level = Level(21);
 }
 
 impl Levels {

@@ -298,6 +298,14 @@ pub enum Plant {
     UninvitedJoins,
     /// A group is set to a level though a member does not speak it.
     LevelUnheard,
+    /// An acceptor votes for the trim of logs though it lacks slots before.
+    CollectVotedWithGap,
+    /// A leader trims its log when it proposes that, not when it is decided.
+    CollectAtProposal,
+    /// A leader has logs trimmed up to what it has applied, whatever snapshots there are.
+    CollectAboveStable,
+    /// The trim of logs is proposed in a view whose members may not read it.
+    CollectBelowLevel,
     /// A node takes part in a view whose level it does not speak.
     BelowLevelTakesPart,
     /// A node is sent what its build does not read.

@@ -50,6 +50,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Skip { .. }
         | Body::Reset { .. }
         | Body::Thaw { .. }
+        | Body::Collect { .. }
         | Body::Invite { .. }
         | Body::ChangeGroups { .. }
         | Body::ChangeView { .. } => COMMAND_BYTES_MIN,
@@ -181,6 +182,7 @@ const CHANGE_VIEW: u8 = 16;
 const RESUME: u8 = 17;
 const INVITE: u8 = 18;
 const CHANGE_GROUPS: u8 = 19;
+const COLLECT: u8 = 20;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -211,6 +213,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Keep { .. } => KEEP,
         Body::Reset { .. } => RESET,
         Body::Thaw { .. } => THAW,
+        Body::Collect { .. } => COLLECT,
         Body::Invite { .. } => INVITE,
         Body::ChangeGroups { .. } => CHANGE_GROUPS,
         Body::ChangeView { .. } => CHANGE_VIEW,
@@ -299,7 +302,7 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_slot(buf, *slot);
             put_digest(buf, digest);
         }
-        Body::Thaw { slot, digest } => {
+        Body::Thaw { slot, digest } | Body::Collect { slot, digest } => {
             put_slot(buf, *slot);
             put_digest(buf, digest);
         }
@@ -393,6 +396,10 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
             digest: take_digest(r)?,
         },
         THAW => Body::Thaw {
+            slot: take_slot(r)?,
+            digest: take_digest(r)?,
+        },
+        COLLECT => Body::Collect {
             slot: take_slot(r)?,
             digest: take_digest(r)?,
         },

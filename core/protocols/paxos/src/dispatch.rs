@@ -3,13 +3,13 @@
 use crate::forward::Fate;
 use crate::leader::Tenure;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Trimmed};
-use crate::{MultiPaxos, Part, Seat};
+use crate::{MultiPaxos, Part};
 use quorate_acceptor::{DurableAnswer, Verdict};
 use quorate_ordering::{
     Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Digest, NodeId, NodeSet, Slot, Time, View, ViewId, Wall};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, View, ViewId, Wall};
 
 /// The number of decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
@@ -66,6 +66,7 @@ impl Ordering for MultiPaxos {
             Event::Attended(is_attended) => self.attended(now, is_attended),
             Event::Wake => self.wake(now, effects),
         }
+        self.vote_deferred(now, effects);
         self.settle(now, effects);
         self.seat.deliver(effects);
         self.seat.report_repair(effects);
@@ -271,8 +272,9 @@ impl MultiPaxos {
         if !self.follow(now, from, ballot, effects) {
             return;
         }
-        match self.seat.acceptor.vote(ballot, slot, batch, effects) {
-            Verdict::Voted | Verdict::NoRoom => {}
+        let verdict = self.seat.vote(ballot, slot, batch, effects);
+        match verdict {
+            Verdict::Voted | Verdict::NoRoom | Verdict::Incomplete => {}
             Verdict::Superseded => {
                 let ask = Learn { from: slot };
                 self.seat.on_learn(now, from, ask, effects);
@@ -288,6 +290,9 @@ impl MultiPaxos {
             }
         }
         self.heard_decided(now, ballot, decided, effects);
+        if verdict == Verdict::Incomplete {
+            self.seat.learn_at_once(now, effects);
+        }
     }
 
     fn on_heartbeat(
@@ -507,39 +512,6 @@ impl MultiPaxos {
                     self.seat.send(to, Lane::Urgent, message, effects);
                 }
             }
-        }
-    }
-}
-
-impl Seat {
-    /// Up to where a snapshot of this node, found at its start, replaces the log: the last slot at or below `slot` in which
-    /// damage took a vote. Behind it the log stays: the snapshot may be on no other node, while the others still need the slots,
-    /// and decide them only with the votes of this node. Claim mp-48.
-    fn lost_upto(&self, slot: Slot) -> Slot {
-        let lost = self.acceptor.unknown().filter(|lost| *lost <= slot);
-        lost.last().unwrap_or(Slot::ZERO)
-    }
-
-    /// The base names the snapshot for which the log is trimmed. So it is written where nothing is left to
-    /// trim as well, because the node holds that snapshot from a peer.
-    fn trim(&mut self, slot: Slot, digest: Digest, effects: &mut Effects<Message>) {
-        let is_news = self.acceptor.note_agreed(slot, digest);
-        let upto = slot.min(self.executed).min(self.delivered);
-        if upto > self.acceptor.log.trimmed() {
-            self.acceptor.log.trim(upto);
-            self.discard(effects);
-        } else if is_news && self.acceptor.log.trimmed() > Slot::ZERO {
-            self.discard(effects);
-        }
-    }
-
-    /// Lets storage remove records up to the trim point. Not while the log is damaged: the damage would be
-    /// removed with them, and after a restart nothing would show that a promise may be missing from the base.
-    pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
-        if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
-            let upto = self.acceptor.log.trimmed();
-            let base = self.acceptor.base();
-            effects.push(Effect::Discard { upto, base });
         }
     }
 }

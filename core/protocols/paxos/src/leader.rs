@@ -218,7 +218,7 @@ impl Leader {
         self.announced = decided;
         self.announce_at = None;
         self.is_awaited_elsewhere = false;
-        seat.acceptor.vote(ballot, slot, batch.clone(), effects);
+        seat.vote(ballot, slot, batch.clone(), effects);
         let accept = Message::Accept(Accept {
             ballot,
             slot,

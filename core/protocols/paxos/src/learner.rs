@@ -23,6 +23,8 @@ pub(crate) struct Learner {
     /// The peer that was asked last, and when another one is asked.
     asked: Option<(NodeId, Time)>,
     questions: OpenQuestions,
+    /// Peers trimmed slots up to here which this node lacked when they told it.
+    elided: Slot,
     /// Peers that have what is missing only in snapshots: the others are asked first, until learning goes on.
     trimmed: NodeSet,
     /// Rises when an answer does not help, so that the next peer is asked.
@@ -39,6 +41,7 @@ impl Learner {
             gap_since: None,
             asked: None,
             questions: OpenQuestions::default(),
+            elided: Slot::ZERO,
             trimmed: NodeSet::empty(),
             turn: 0,
             progress_at: now,
@@ -191,6 +194,7 @@ impl MultiPaxos {
         if upto <= self.seat.acceptor.log.decided() {
             return;
         }
+        self.seat.learner.elided = self.seat.learner.elided.max(upto);
         let holds = upto <= self.seat.executed;
         if holds && !(upto == self.seat.executed && planted(Plant::HeldStateFetched)) {
             // The replica began with a snapshot that holds these slots.
@@ -241,6 +245,22 @@ impl Seat {
         if self.acceptor.log.decided() < self.learner.known {
             self.learner.gap_since.get_or_insert(now);
             self.learn(now, effects);
+        }
+    }
+
+    /// What is missing is needed now: asks for it, unless a question is open.
+    pub(crate) fn learn_at_once(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.acceptor.log.decided() < self.learner.known {
+            self.learner.gap_since.get_or_insert(now);
+            self.learn(now, effects);
+        }
+    }
+
+    /// Up to where slots are decided of which only a snapshot helps on; slot 0 where no snapshot is awaited.
+    pub(crate) fn elided(&self) -> Slot {
+        match self.acceptor.log.decided() < self.learner.elided {
+            true => self.learner.known.max(self.learner.elided),
+            false => Slot::ZERO,
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod candidate;
 mod currency;
+mod deferral;
 mod dispatch;
 mod election;
 mod flow;
@@ -26,6 +27,7 @@ mod repair;
 mod steps;
 mod tally;
 mod tenure;
+mod trimming;
 mod view_end;
 mod votes;
 
@@ -34,6 +36,7 @@ pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use currency::Answers;
+use deferral::Deferred;
 use election::Election;
 use forward::Submissions;
 use leader::Leader;
@@ -70,6 +73,7 @@ pub(crate) struct Seat {
     policies: Policies,
     /// Votes that acceptors told to all; empty where they tell them to the leader.
     tally: Tally,
+    deferred: Deferred,
     forward: Submissions,
     reads: PaxosReads,
     answers: Answers,
@@ -161,6 +165,7 @@ impl MultiPaxos {
             learner: Learner::new(now),
             policies: Policies::of(config.view.ordering),
             tally: Tally::default(),
+            deferred: Deferred::default(),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
             answers: Answers::new(config.boot),
@@ -255,6 +260,7 @@ impl MultiPaxos {
             foreign: self.foreign,
             spared,
             suspicions,
+            deferred: self.seat.deferred.count(),
             peers: peers.collect(),
         }
     }

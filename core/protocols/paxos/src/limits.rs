@@ -28,3 +28,7 @@ pub(crate) const SLOWER: u64 = 4;
 
 /// The longest wait for an answer of one peer, and for an answer at all. A slow link brings a chunk in less.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(60_000);
+
+/// Proposals for the trim of logs that wait for an acceptor's vote: a leader has one under way, and another one that took over may
+/// have found a few.
+pub(crate) const VOTES_DEFERRED: usize = 4;

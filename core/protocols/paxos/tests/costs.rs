@@ -73,7 +73,7 @@ impl Group {
                 Effect::Persist { mark, .. } => Some(*mark),
                 _ => None,
             });
-            let newest = marks.last();
+            let newest = marks.next_back();
             done = effects.len();
             let Some(mark) = newest else { break };
             node.handle(NOW, Event::Persisted { mark }, &mut effects);

@@ -2,12 +2,12 @@
 //!
 //! A digest is *agreed* at a slot when a majority of the view's replicas took it there. Only an agreed
 //! snapshot is sent to a peer, and only an agreed one is installed, so a differing state does not spread.
-//! The log is trimmed below a slot when a majority holds the agreed snapshot durably.
+//! The log may be trimmed below a slot when a majority holds the agreed snapshot durably: `collecting.rs`.
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
 use crate::objects::snapshots::Weight;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots};
-use quorate_ordering::{Event, Lane, Ordering};
+use quorate_ordering::{Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, View};
 use std::collections::{BTreeMap, VecDeque};
@@ -163,6 +163,12 @@ impl Agreement {
     /// Removes all reports of `node`.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.reports.remove(&node);
+    }
+
+    /// The log is trimmed for the snapshot at `slot`.
+    pub(crate) fn trim(&mut self, slot: Slot) {
+        self.untrimmed.take_if(|waiting| waiting.slot <= slot);
+        self.trimmed = self.trimmed.max(slot);
     }
 
     fn note(&mut self, node: NodeId, report: SnapshotReport) {
@@ -414,7 +420,10 @@ impl<O: Ordering> Replica<O> {
                 since: before.unwrap_or(self.checkpoints.at_stable()),
             });
         }
-        self.tend_trim();
+        // At the end of the turn the view in force is the one in which commands are ordered.
+        if !self.collects() {
+            self.tend_trim();
+        }
     }
 
     /// Trims the log for the newest stable snapshot. A linked replica that does not hold it yet may lack slots before it, and would
@@ -428,15 +437,17 @@ impl<O: Ordering> Replica<O> {
         else {
             return;
         };
+        if slot <= self.agreement.trimmed {
+            self.agreement.untrimmed = None;
+            return;
+        }
         let holders = self.agreement.holders(slot);
         let mut others = self.other_replicas().iter();
         let is_waited_for = others.any(|node| !holders.contains(node) && self.is_linked(node));
         if is_waited_for && self.may_trim_later(since) {
             return;
         }
-        self.agreement.untrimmed = None;
-        self.agreement.trimmed = slot;
-        self.raise(Event::Trimmable { slot, digest });
+        self.collect(slot, digest);
     }
 
     /// Whether the log may keep what a stable snapshot covers for a while; it is kept since then.

@@ -514,6 +514,7 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Reset(to, request)) => refuse(out, to, Ask::Request(request), refusal),
             // It is said again.
             Some(Purpose::Thaw) => {}
+            Some(Purpose::Collect) => self.collecting.lost(),
             Some(Purpose::Rejoin) => self.rejoining.answered(),
             Some(
                 Purpose::ChangeView(to, request)

@@ -25,6 +25,8 @@ pub(crate) enum Purpose {
     Reset(ConnectionId, u64),
     /// Says that a majority holds the state of a reset.
     Thaw,
+    /// Has the logs trimmed.
+    Collect,
     /// An operator's change of the view, at this request of a client.
     ChangeView(ConnectionId, u64),
     /// An operator's invitation, at this request of a client.

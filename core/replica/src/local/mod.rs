@@ -6,6 +6,7 @@
 pub(crate) mod agreement;
 pub(crate) mod clients;
 pub(crate) mod clocks;
+pub(crate) mod collecting;
 pub(crate) mod connections;
 pub(crate) mod currency;
 pub(crate) mod dating;

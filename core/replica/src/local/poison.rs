@@ -97,6 +97,7 @@ impl Word {
             | Body::Skip { .. }
             | Body::Reset { .. }
             | Body::Thaw { .. }
+            | Body::Collect { .. }
             | Body::Invite { .. }
             | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => None,

@@ -186,13 +186,15 @@ impl<O: Ordering> Replica<O> {
 
     /// At the end of a turn: a view that is over goes once a majority has a snapshot of its slots. Until then the leader asks for one.
     pub(crate) fn tend_views(&mut self, now: Time) {
-        let stable = self.agreement.stable();
-        if self.instances.drop_covered(stable)
-            && let Some(digest) = self.agreement.agreed_at(stable)
-            && self.agreement.trimmed() >= stable
+        let slot = match self.collects() {
+            true => self.agreement.trimmed(),
+            false => self.agreement.stable(),
+        };
+        if self.instances.drop_covered(slot)
+            && let Some(digest) = self.agreement.agreed_at(slot)
+            && self.agreement.trimmed() >= slot
         {
             // The instance in force was not there when the others were told.
-            let slot = stable;
             self.raise(Event::Trimmable { slot, digest });
         }
         if matches!(self.role, Role::Leader { .. }) && self.instances.wants_snapshot(now) {

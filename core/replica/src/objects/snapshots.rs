@@ -345,6 +345,7 @@ impl<O: Ordering> Replica<O> {
         self.expiry.lost_sight();
         self.own_poison.lost_sight();
         self.ticks.lost();
+        self.collecting.lost();
         self.rejoining.answered();
         for asked in self.internals.forget() {
             if let Purpose::ChangeView(to, request)

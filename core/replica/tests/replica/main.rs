@@ -5,6 +5,7 @@ mod admission;
 mod ages;
 mod agreement;
 mod clocks;
+mod collecting;
 mod disconnects;
 mod drift;
 mod fetching;

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 183] = [
+    pub const ALL: [Plant; 187] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -151,6 +151,10 @@ impl Plant {
         Plant::RejoinNotInSnapshot,
         Plant::UninvitedJoins,
         Plant::LevelUnheard,
+        Plant::CollectVotedWithGap,
+        Plant::CollectAtProposal,
+        Plant::CollectAboveStable,
+        Plant::CollectBelowLevel,
         Plant::BelowLevelTakesPart,
         Plant::UnreadableSent,
         Plant::InvitationUsedTwice,

@@ -290,7 +290,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 
 // Longer than a screen: one arm a command.
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(19) {
+    let body = match draw.below(20) {
         16 => Body::Resume {
             session: session(draw),
             tenant: secret(draw).hash(),
@@ -354,6 +354,10 @@ fn command(draw: &mut Draw) -> Command {
         15 => Body::Invite {
             invitation: secret(draw).hash(),
             lasts: Duration(draw.number()),
+        },
+        18 => Body::Collect {
+            slot: slot(draw),
+            digest: digest(draw),
         },
         12 => Body::Thaw {
             slot: slot(draw),

@@ -88,19 +88,12 @@ fn a_view_has_the_bytes_of_before_until_it_names_a_level() {
 }
 
 #[test]
-fn only_a_change_of_the_level_asks_a_reader_for_level_20() {
-    let accept = |who: MemberChange| {
+fn only_commands_that_came_later_ask_a_reader_for_more_than_level_19() {
+    let accept = |body: Body| {
         let command = Command {
             id: CommandId::default(),
             acknowledged: 0,
-            body: Body::ChangeView {
-                change: ViewChange {
-                    after: ViewNumber(1),
-                    acceptors: NodeSet::only(NodeId(1)),
-                    window: 8,
-                },
-                who,
-            },
+            body,
         };
         peer_level(&PeerMessage::Ordering {
             view: ViewId::default(),
@@ -112,6 +105,19 @@ fn only_a_change_of_the_level_asks_a_reader_for_level_20() {
             })),
         })
     };
-    assert_eq!(accept(MemberChange::Level(Level(21))), Level(20));
-    assert_eq!(accept(MemberChange::Leaves(NodeId(3))), Level(19));
+    let change = |who: MemberChange| Body::ChangeView {
+        change: ViewChange {
+            after: ViewNumber(1),
+            acceptors: NodeSet::only(NodeId(1)),
+            window: 8,
+        },
+        who,
+    };
+    let collect = Body::Collect {
+        slot: Slot(1),
+        digest: Digest::default(),
+    };
+    assert_eq!(accept(change(MemberChange::Level(Level(21)))), Level(20));
+    assert_eq!(accept(change(MemberChange::Leaves(NodeId(3)))), Level(19));
+    assert_eq!(accept(collect), Level(21));
 }

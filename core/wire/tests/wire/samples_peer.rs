@@ -88,6 +88,13 @@ fn commands() -> Vec<Command> {
                 state: [8; 32],
             },
         },
+        Body::Collect {
+            slot: Slot(82),
+            digest: Digest {
+                replicated: 0x99ac,
+                state: [9; 32],
+            },
+        },
         Body::ChangeView {
             change: view_change(),
             who: MemberChange::Same,

@@ -200,6 +200,14 @@ impl Written {
         ))
     }
 
+    /// The slots before `slot` of which nothing is durable at `node`.
+    pub fn lacking(&self, node: NodeId, slot: Slot) -> impl Iterator<Item = Slot> {
+        let log = self.logs.get(&node);
+        let begins = log.map_or(self.before, |log| log.trimmed.max(self.before));
+        let before = (begins.0 + 1..slot.0).map(Slot);
+        before.filter(move |slot| log.is_none_or(|log| log.held(*slot).is_none()))
+    }
+
     /// The newest durable vote of `node` in each slot.
     pub fn votes(&self, node: NodeId) -> BTreeMap<Slot, (Ballot, Fingerprint)> {
         let votes = self.logs.get(&node).map(|log| &log.votes);

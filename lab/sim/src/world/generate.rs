@@ -59,6 +59,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         waiters: setup.draw_waiters(),
         watchers: setup.draw_watchers(),
         levels: setup.draw_levels(),
+        collects: setup.draw_collects(),
         shape: Some(shape),
         until: Duration::from_millis(until_ms),
         faults,

@@ -4,6 +4,7 @@
 //! no status of the code under test but for sizes.
 
 mod agreed_time;
+mod collects;
 mod group;
 mod losses;
 mod replies;
@@ -144,6 +145,7 @@ pub(super) struct Judge {
     /// The snapshot that a node was keeping when it ended.
     cut_short: BTreeMap<NodeId, (Slot, Digest)>,
     resets: resets::Resets,
+    collects: collects::Collects,
     /// Who told votes, by slot and ballot.
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
     /// How many snapshots let the log go.
@@ -214,6 +216,7 @@ impl Judge {
             takers: BTreeMap::new(),
             cut_short: BTreeMap::new(),
             resets: resets::Resets::default(),
+            collects: collects::Collects::new(view.level),
             voters: BTreeMap::new(),
             replica_majority: view.replica_majority(),
             forgetful: BTreeMap::new(),
@@ -271,6 +274,7 @@ impl Judge {
 
     /// `node` lets its log up to `upto` go: a majority holds a snapshot there, or it holds one itself.
     pub(super) fn trims(&mut self, node: NodeId, upto: Slot) -> Judged {
+        self.collects.trimmed(upto);
         let holders = self.snapshots.iter().filter(|(_, kept)| **kept >= upto);
         let holders: Vec<NodeId> = holders.map(|(holder, _)| *holder).collect();
         let goes_nothing = upto == Slot::ZERO;
@@ -311,6 +315,7 @@ impl Judge {
         self.note_keeps(slot, batch);
         self.note_resets(slot, batch)?;
         self.follow_views()?;
+        self.check_collects(slot, batch)?;
         if self.has_quorum(node, slot) {
             return Ok(());
         }
@@ -363,6 +368,7 @@ impl Judge {
             index: usize::MAX,
         });
         self.once.moved(node, place);
+        self.collects.moved(node, slot);
         self.knows(node, slot);
     }
 

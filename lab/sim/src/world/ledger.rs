@@ -163,6 +163,7 @@ impl Ledger {
             | Body::Skip { .. }
             | Body::Reset { .. }
             | Body::Thaw { .. }
+            | Body::Collect { .. }
             | Body::Invite { .. }
             | Body::ChangeGroups { .. }
             | Body::ChangeView { .. } => {}

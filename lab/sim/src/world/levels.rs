@@ -25,7 +25,7 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 3] = [Level(19), Level(20), Level(21)];
+const ASKED: [Level; 4] = [Level(19), Level(20), Level(21), Level(22)];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.
 const LAST: Duration = Duration::from_millis(3_000);
@@ -61,6 +61,12 @@ impl Upgrading {
 }
 
 impl Setup {
+    /// Whether logs are trimmed for decided commands in this run, whose nodes are all of one build.
+    pub(super) fn draw_collects(&self) -> bool {
+        let is_drawn = Random::new(self.seed, "collects", 0).chance(650);
+        is_drawn && !self.draw_levels()
+    }
+
     /// Whether nodes of this run are of different builds: one in memory that is started with another build has lost its votes.
     pub(super) fn draw_levels(&self) -> bool {
         let is_drawn = Random::new(self.seed, "builds", 0).chance(160);
@@ -70,10 +76,10 @@ impl Setup {
 
 /// The newest build speaks all.
 fn newest() -> Levels {
-    builds()[2]
+    builds()[3]
 }
 
-fn builds() -> [Levels; 3] {
+fn builds() -> [Levels; 4] {
     let upto = |newest| Levels::new(ASKED[0], newest).expect("ascending");
     ASKED.map(upto)
 }
@@ -263,7 +269,7 @@ impl World {
         };
         self.upgrading.due = now + random.millis(50, 700);
         if random.chance(70) {
-            self.upgrading.wanted = random.between(0, 2) as usize;
+            self.upgrading.wanted = random.between(0, 3) as usize;
         }
         let wanted = self.upgrading.wanted;
         let (asked, level, build) = (*random.pick(&awake), ASKED[wanted], builds()[wanted]);

@@ -1,6 +1,7 @@
 //! How nodes start, take turns and die.
 
 use super::World;
+use super::clock::Moment;
 use super::durable::{DiskFound, GROUP};
 use super::events::Event;
 use super::node::{Doom, LogStep, Running};
@@ -182,6 +183,7 @@ impl World {
             inbox: Vec::new(),
             is_turn_due: false,
             alarm: None,
+            full_until: Moment::default(),
             commit: LogStep::Waits,
             is_removing: false,
             is_working: false,
@@ -404,10 +406,17 @@ impl World {
             return;
         };
         let decided = std::mem::take(&mut running.seen.borrow_mut().decisions);
+        let deferred = std::mem::take(&mut running.seen.borrow_mut().deferred);
+        for _ in 0..deferred {
+            self.exercised(Row::CollectDeferred);
+        }
         if decided.is_empty() {
             return;
         }
         for (slot, batch) in decided {
+            if batch.is_collecting() {
+                self.exercised(Row::Collected);
+            }
             let words = [Tag::Output as u64, u64::from(id.0), slot.0];
             self.trace.note(self.now, &words, || {
                 format!("{id} decides {slot} {batch:?}")

@@ -88,7 +88,8 @@ use prompt::Prompt;
 use quiet::{Quiet, Rest};
 use quorate_replica::limits as replica_limits;
 use quorate_session::{ClientSession, Preference, SessionConfig};
-use quorate_types::{ConnectionId, Duration, NodeId};
+use quorate_types::{ConnectionId, Duration, Level, NodeId};
+use quorate_wire::SPEAKS;
 use random::Random;
 use setup::{Setup, founding};
 use sightings::Sightings;
@@ -157,6 +158,9 @@ impl World {
             setup.ordering = setup.draw_ordering();
         }
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
+        if schedule.collects {
+            setup.ordering.0 = Level::COLLECTED;
+        }
         World::of(setup, schedule, telling)
     }
 
@@ -221,7 +225,7 @@ impl World {
                 is_new: false,
                 known: None,
                 is_old_copy: false,
-                speaks: quorate_wire::SPEAKS,
+                speaks: SPEAKS,
                 next_build: None,
                 paused: 0,
                 stall_due: None,

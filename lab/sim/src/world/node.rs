@@ -172,6 +172,8 @@ pub(super) struct Running {
     pub is_turn_due: bool,
     /// When the replica wants to be woken, as far as that is scheduled.
     pub alarm: Option<Moment>,
+    /// Until when its replica may believe that the disk is full.
+    pub full_until: Moment,
     /// What the log's thread is doing.
     pub commit: LogStep,
     /// A file of the log is being removed.

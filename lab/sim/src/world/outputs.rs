@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
-use quorate_ordering::{Lane, Ordering, Role};
+use quorate_ordering::{Entry, Lane, Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{
@@ -74,6 +74,9 @@ impl World {
             }
             Output::Persist { mark, record } => {
                 self.watch_vote(id, &record);
+                if let Entry::Vote { slot, ballot, .. } = &record.entry {
+                    self.judge.votes(id, *slot, *ballot);
+                }
                 self.running(id).storage.log.append(mark, record);
             }
             Output::BeginView { number, back } => self.begins_view(id, number, back),
@@ -85,6 +88,10 @@ impl World {
             Output::Discard { upto, base } => {
                 let judged = self.judge.trims(id, upto);
                 self.judged(judged.and_then(|()| self.judge.replaces(id, upto, &base)));
+                let full_until = self.running(id).full_until;
+                let has_room = full_until <= self.now;
+                let judged = self.judge.trims_for(id, upto, has_room);
+                self.judged(judged);
                 self.running(id).storage.log.discard(upto, base);
             }
             Output::Execute { slot, stamp, steps } => {

@@ -132,6 +132,8 @@ rows! {
     EvenGroup 10 "group with an even number of acceptors";
     Flexible 20 "unequal quorums";
     Observers 20 "replicas that do not vote";
+    Collected 1_000 "node told to trim its log by a decided command";
+    CollectDeferred 10 "acceptor defers its vote for such a command";
     OtherBuild 80 "node started again with another build";
     LevelRaised 8 "group set to a higher level";
     LevelLowered 2 "group set to a lower level";

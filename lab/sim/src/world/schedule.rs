@@ -1,7 +1,7 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
@@ -24,6 +24,8 @@ pub struct Schedule {
     pub watchers: u64,
     /// Whether nodes are of different builds.
     pub levels: bool,
+    /// Whether the group begins at the level at which logs are trimmed for decided commands.
+    pub collects: bool,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
     pub shape: Option<Shape>,
     /// When the last fault has ended and everything is mended.
@@ -64,7 +66,7 @@ impl Schedule {
     /// Names the first line that is not understood, or the one that is missing.
     pub fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
-        let (mut waiters, mut watchers, mut levels) = (0, 0, false);
+        let (mut waiters, mut watchers, mut levels, mut collects) = (0, 0, false, false);
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let content = raw.split('#').next().unwrap_or("").trim();
@@ -77,6 +79,10 @@ impl Schedule {
                 ["watchers", number] => number.parse().ok().map(|number| watchers = number),
                 ["levels"] => {
                     levels = true;
+                    Some(())
+                }
+                ["collects"] => {
+                    collects = true;
                     Some(())
                 }
                 ["shape", words @ ..] => Shape::parse(words).map(|found| shape = Some(found)),
@@ -96,6 +102,7 @@ impl Schedule {
             waiters,
             watchers,
             levels,
+            collects,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
             faults,
@@ -144,6 +151,9 @@ impl fmt::Display for Schedule {
         }
         if self.levels {
             writeln!(f, "levels")?;
+        }
+        if self.collects {
+            writeln!(f, "collects")?;
         }
         if let Some(shape) = &self.shape {
             writeln!(f, "{shape}")?;

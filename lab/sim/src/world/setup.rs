@@ -125,10 +125,9 @@ impl Setup {
         let mut random = Random::new(seed, "setup", 0);
         let r = &mut random;
         let nodes = if r.chance(750) { 3 } else { 5 };
-        let persistence = if r.chance(800) {
-            Persistence::Disk
-        } else {
-            Persistence::Memory
+        let persistence = match r.chance(800) {
+            true => Persistence::Disk,
+            false => Persistence::Memory,
         };
         let clients = r.between(2, 6);
         let limits = limits(r);

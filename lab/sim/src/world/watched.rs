@@ -1,6 +1,7 @@
 //! An ordering with a window: what it is given and what it decides is seen by the checkers, whatever the replica above
 //! makes of it.
 
+use quorate_acceptor::Testimony;
 use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{
     Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Record, Role, Standing,
@@ -37,6 +38,16 @@ pub(super) struct Seen {
     pub(super) unsettled: BTreeSet<CommandId>,
     /// Slots that its replica has said to be past, and that nobody has looked at.
     pub(super) survived: Vec<Slot>,
+    /// Votes that it deferred, and that nobody has looked at.
+    pub(super) deferred: u64,
+}
+
+/// Whether a message proposes the trim of logs.
+fn is_collect(event: &Event<AnyMessage>) -> bool {
+    let Event::Receive { message, .. } = event else {
+        return false;
+    };
+    matches!(message.testimony(), Testimony::Proposes { batch, .. } if batch.is_collecting())
 }
 
 /// An ordering that is watched.
@@ -79,6 +90,7 @@ impl Ordering for Watched {
 
     fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
         let before = effects.len();
+        let deferred = is_collect(&event).then(|| self.inner.status().deferred);
         match &event {
             Event::Submit { commands } | Event::Resubmit { commands } => {
                 let ids = commands.iter().map(|command| command.id);
@@ -94,6 +106,9 @@ impl Ordering for Watched {
             _ => {}
         }
         self.inner.handle(now, event, effects);
+        if let Some(deferred) = deferred {
+            self.seen.borrow_mut().deferred += self.inner.status().deferred - deferred;
+        }
         for effect in &effects[before..] {
             match effect {
                 Effect::Decide {

@@ -12,12 +12,15 @@ use super::row::Row;
 use super::trace::Tag;
 use crate::checkers::Property;
 use quorate_ordering::Record;
-use quorate_replica::Input;
+use quorate_replica::{DiskRoom, Input};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId};
 
 /// How long the removal of a file takes: what a file system takes for a large one.
 const REMOVAL: Duration = Duration::from_millis(10);
+
+/// A replica knows that its disk has room again within this.
+const BELIEVED_FULL: Duration = Duration::from_millis(100);
 
 impl World {
     /// Begins a commit if something is due and none is under way.
@@ -110,6 +113,10 @@ impl World {
             self.hand_in(id, Input::Persisted { mark });
         }
         if let Some(room) = done.room {
+            self.running(id).full_until = match room {
+                DiskRoom::Full => Moment(u64::MAX),
+                DiskRoom::Plenty | DiskRoom::Scarce => self.now + BELIEVED_FULL,
+            };
             self.hand_in(id, Input::Storage { room });
         }
         if done.removes {

@@ -271,6 +271,7 @@ impl Ordering for Instant {
             foreign: 0,
             spared: 0,
             suspicions: 0,
+            deferred: 0,
             peers: shared.linked.iter().map(|node| linked(*node)).collect(),
         }
     }

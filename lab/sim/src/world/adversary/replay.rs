@@ -82,6 +82,7 @@ impl Ordering for Given {
             foreign: 0,
             spared: 0,
             suspicions: 0,
+            deferred: 0,
             peers: Vec::new(),
         }
     }

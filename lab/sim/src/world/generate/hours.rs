@@ -86,6 +86,7 @@ pub(in super::super) fn schedule(setup: &Setup, span: Duration) -> Schedule {
         waiters: setup.waiters,
         watchers: 0,
         levels: false,
+        collects: true,
         shape: Some(Shape {
             nodes: setup.nodes,
             acceptors: setup.acceptors,

@@ -36,6 +36,9 @@ impl Judge {
                 if !batch.commands().is_empty() {
                     self.phase_one.placed(slot, value)?;
                 }
+                if batch.is_collecting() {
+                    self.collects.proposed(slot, ballot);
+                }
                 self.proposed(node, slot, ballot, value)?;
                 self.vouching.vouched(node, ballot, decided)
             }
@@ -189,6 +192,7 @@ impl Judge {
             if let Some(written) = self.written_in(ballot.view) {
                 written.told_vote(node, slot, ballot)?;
             }
+            self.votes_for_trim(node, slot, ballot)?;
             self.agreement_in(ballot.view)
                 .voted(node, slot, ballot, value)?;
             self.chosen.voted(node, slot, ballot, value)?;

@@ -1,0 +1,129 @@
+//! Logs are trimmed for a command that was decided: who asks for it, when, and where a node trims by itself.
+
+use crate::world::{World, meta};
+use quorate_ordering::Effect;
+use quorate_replica::{DiskRoom, Input};
+use quorate_types::{Body, Command, Digest, Duration, Level, Levels, Slot};
+
+/// Three nodes in a view of this level, whose submissions are kept from the log.
+fn world(level: Level) -> World {
+    let world = World::with(3, |config| {
+        config.view.level = level;
+        config.speaks = Levels::new(Level::UNNAMED, Level::COLLECTED).unwrap();
+    });
+    world.shared.borrow_mut().holds_submissions = true;
+    world
+}
+
+fn checkpoint(world: &mut World) -> Slot {
+    let slot = world.decide(vec![meta(Body::Checkpoint)]);
+    world.run();
+    slot
+}
+
+/// The trims that nodes have asked for.
+fn asked(world: &World) -> Vec<(usize, Command)> {
+    let submitted = world.shared.borrow().submitted.clone();
+    let of_trims = submitted.into_iter();
+    let of_trims = of_trims.filter(|(_, command)| matches!(command.body, Body::Collect { .. }));
+    of_trims.collect()
+}
+
+fn slot_of(command: &Command) -> Slot {
+    match command.body {
+        Body::Collect { slot, .. } => slot,
+        _ => unreachable!("a trim"),
+    }
+}
+
+fn trimmed(world: &World) -> Vec<(usize, Slot)> {
+    let mut trimmed = world.shared.borrow().trimmable.clone();
+    trimmed.sort_unstable();
+    trimmed
+}
+
+/// Claim rp-120.
+#[test]
+fn every_node_trims_its_log_when_the_command_is_decided_and_not_before() {
+    let mut world = world(Level::COLLECTED);
+    let slot = checkpoint(&mut world);
+    let asked = asked(&world);
+    assert_eq!(asked.len(), 1, "the leader asks once: {asked:?}");
+    assert_eq!((asked[0].0, slot_of(&asked[0].1)), (0, slot));
+    assert_eq!(trimmed(&world), [], "nothing is decided");
+    world.decide(vec![asked[0].1.clone()]);
+    world.run();
+    assert_eq!(trimmed(&world), [(0, slot), (1, slot), (2, slot)]);
+}
+
+/// Claim rp-120.
+#[test]
+fn a_view_of_a_lower_level_trims_without_the_command() {
+    let mut world = world(Level::NAMED);
+    let slot = checkpoint(&mut world);
+    assert_eq!(asked(&world), []);
+    assert_eq!(trimmed(&world), [(0, slot), (1, slot), (2, slot)]);
+    // One that the view before has not ordered may find a reader that does not know it.
+    let digest = Digest::default();
+    let commands = vec![meta(Body::Collect { slot, digest })];
+    world.effect(0, Effect::Unordered { commands });
+    assert_eq!(asked(&world), []);
+}
+
+/// Claim rp-123.
+#[test]
+fn nobody_asks_before_a_majority_holds_the_snapshot_or_for_what_is_trimmed() {
+    let mut twin = world(Level::COLLECTED);
+    checkpoint(&mut twin);
+    let (_, another) = asked(&twin).remove(0);
+    let mut world = world(Level::COLLECTED);
+    for node in 1..3 {
+        world.nodes[node].is_cut = true;
+    }
+    let slot = checkpoint(&mut world);
+    assert_eq!(asked(&world), [], "one replica is not a majority");
+    // Another leader asked meanwhile.
+    world.decide(vec![meta(another.body)]);
+    world.run();
+    for node in 1..3 {
+        world.nodes[node].is_cut = false;
+        world.link_up(0, node);
+        world.link_up(node, 0);
+    }
+    world.pass(Duration::from_millis(2_500));
+    assert_eq!(world.nodes[0].replica.status().stable, slot);
+    assert_eq!(asked(&world), []);
+}
+
+#[test]
+fn the_next_leader_asks_for_what_the_one_before_left() {
+    let mut world = world(Level::COLLECTED);
+    let slot = checkpoint(&mut world);
+    world.shared.borrow_mut().submitted.clear();
+    world.lead(1);
+    let asked = asked(&world);
+    assert_eq!(asked.len(), 1);
+    assert_eq!((asked[0].0, slot_of(&asked[0].1)), (1, slot));
+}
+
+/// Claim rp-122.
+#[test]
+fn a_node_whose_disk_is_full_trims_by_itself() {
+    let mut world = world(Level::COLLECTED);
+    let room = DiskRoom::Full;
+    world.input(1, Input::Storage { room });
+    let slot = checkpoint(&mut world);
+    assert_eq!(trimmed(&world), [(1, slot)]);
+}
+
+#[test]
+fn a_command_about_its_own_slot_or_a_later_one_has_no_effect() {
+    let mut world = world(Level::COLLECTED);
+    let digest = Digest::default();
+    let slot = Slot(world.shared.borrow().log.len() as u64).next();
+    for slot in [slot, slot.plus(7)] {
+        world.decide(vec![meta(Body::Collect { slot, digest })]);
+    }
+    world.run();
+    assert_eq!(trimmed(&world), []);
+}

@@ -69,11 +69,11 @@ impl Group {
                 entropy: 1,
             };
             node.handle(NOW, turn, &mut effects);
-            let marks = effects[done..].iter().filter_map(|effect| match effect {
+            let mut marks = effects[done..].iter().filter_map(|effect| match effect {
                 Effect::Persist { mark, .. } => Some(*mark),
                 _ => None,
             });
-            let newest = marks.last();
+            let newest = marks.next_back();
             done = effects.len();
             let Some(mark) = newest else { break };
             node.handle(NOW, Event::Persisted { mark }, &mut effects);

@@ -69,7 +69,7 @@ impl Group {
                 entropy: 1,
             };
             node.handle(NOW, turn, &mut effects);
-            let marks = effects[done..].iter().filter_map(|effect| match effect {
+            let mut marks = effects[done..].iter().filter_map(|effect| match effect {
                 Effect::Persist { mark, .. } => Some(*mark),
                 _ => None,
             });

@@ -410,7 +410,9 @@ impl World {
             .expect("made a moment ago")
             .is_open = true;
         if let FromClient::Call { id, .. } = &message {
-            let mut lives = self.clients.values().filter_map(|client| client.life);
+            // Who waits for a place uses the session no more that somebody else resumed.
+            let open = self.clients.values().filter(|c| c.session.is_open());
+            let mut lives = open.filter_map(|client| client.life);
             if lives.all(|(session, _)| session != id.session) {
                 self.judge.liveness.left_session_called(self.now.0);
             }

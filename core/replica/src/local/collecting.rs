@@ -3,7 +3,8 @@
 //! "In a first step a replica takes a snapshot and issues a meta command to garbage collect the state up to this snapshot" (OpenReplica
 //! 3.9). Here the leader issues it, once a majority of the replicas holds the snapshot, so that no node has to wait for it. Acceptors
 //! judge the command by what they hold. Where it could not be ordered, a node trims by itself: in views of a lower level, whose members
-//! do not read it, and where its own disk is full, because the vote for the command needs the room that the trim makes.
+//! do not read it, where its own disk is full, because the vote for the command needs the room that the trim makes, and for what an
+//! operator's reset chose.
 
 use crate::local::internal::Purpose;
 use crate::{Output, Replica};
@@ -35,7 +36,9 @@ impl<O: Ordering> Replica<O> {
 
     /// Nothing has to be waited for any more before the log is trimmed for this stable snapshot.
     pub(crate) fn collect(&mut self, slot: Slot, digest: Digest) {
-        if !self.collects() || !self.has_room() {
+        // What a reset chose is on few disks after a restart of all: only who sees a majority hold it at this moment trims for it.
+        let is_chosen = slot <= self.replicated.reset.slot();
+        if !self.collects() || !self.has_room() || is_chosen {
             return self.trim(slot, digest);
         }
         let leads = matches!(self.role, Role::Leader { .. });

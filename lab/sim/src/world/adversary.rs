@@ -6,6 +6,7 @@
 //! are no replicas, clients and snapshots' contents, and nothing is promised about time: only the checkers of agreement
 //! judge. Each seed runs both worlds.
 
+mod collecting;
 mod player;
 mod relapse;
 mod replay;
@@ -19,13 +20,14 @@ use super::shape::Shape;
 use super::trace::{Tag, Telling, Trace};
 use super::{Moment, liveness};
 use crate::checkers::{Property, Violation};
+use collecting::DueTrims;
 use player::Player;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::TakeOver;
 use quorate_ordering::{Event, LinkState, Ordering, Role, Timing};
 use quorate_replica::PeerMessage;
-use quorate_types::{Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, ViewId};
+use quorate_types::{Digest, Duration, Level, LinkEpoch, NodeId, Persistence, Slot, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Choices of the scheduler in one run.
@@ -90,6 +92,9 @@ pub(super) struct Adversary {
     blocked: BTreeSet<(NodeId, NodeId)>,
     epochs: u64,
     submitted: u64,
+    /// Logs are trimmed for decided commands only.
+    collects: bool,
+    due_trims: DueTrims,
     /// Nodes that have lost or may lose a vote for ever.
     maimed: BTreeSet<NodeId>,
     judge: Judge,
@@ -109,6 +114,10 @@ impl Adversary {
         setup.limits.credit_messages = random.between(1, 8) as usize;
         setup.ordering = setup.draw_ordering();
         setup.draw_steps();
+        let collects = collecting::is_drawn(seed);
+        if collects {
+            setup.ordering.0 = Level::COLLECTED;
+        }
         let view = setup.view();
         let players = setup.node_ids().map(|id| (id, Player::new(seed, id)));
         Adversary {
@@ -126,6 +135,8 @@ impl Adversary {
             blocked: BTreeSet::new(),
             epochs: 0,
             submitted: 0,
+            collects,
+            due_trims: DueTrims::new(),
             maimed: BTreeSet::new(),
             judge: Judge::new(liveness(&setup), &view),
             trace: Trace::new(telling),
@@ -486,6 +497,9 @@ impl Adversary {
         kept.sort_unstable_by(|a, b| b.cmp(a));
         let slot = slot.min(kept[self.setup.view().replica_majority() - 1]);
         if slot > Slot::ZERO && self.random.chance(500) {
+            if self.collects {
+                return self.submit_trim(id, slot);
+            }
             // Nobody has objects here: all states are equal.
             let digest = Digest::default();
             self.happen(id, Event::Trimmable { slot, digest });

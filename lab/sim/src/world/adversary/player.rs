@@ -7,7 +7,7 @@ use crate::world::random::Random;
 use crate::world::trace::Tag;
 use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{
-    Config, Decision, Effect, Event, LostRecord, Mark, Ordering, Past, Record, Standing,
+    Config, Decision, Effect, Entry, Event, LostRecord, Mark, Ordering, Past, Record, Standing,
 };
 use quorate_replica::PeerMessage;
 use quorate_types::{
@@ -237,6 +237,9 @@ impl Adversary {
         if executed > before && self.broken.is_none() {
             self.happen(id, Event::Executed { slot: executed });
         }
+        if self.broken.is_none() {
+            self.trim_due(id);
+        }
     }
 
     // Longer than a screen: one arm an effect.
@@ -261,9 +264,14 @@ impl Adversary {
                 }
             }
             Effect::Persist { mark, record } => {
+                if let Entry::Vote { slot, ballot, .. } = &record.entry {
+                    self.judge.votes(id, *slot, *ballot);
+                }
                 self.player(id).unsynced.push(Write::Record(mark, record));
             }
             Effect::Discard { upto, base } => {
+                let trimmed = self.judge.trims(id, upto);
+                self.judged(trimmed);
                 let replaced = self.judge.replaces(id, upto, &base);
                 self.judged(replaced);
                 self.player(id).unsynced.push(Write::Discard(upto, base));
@@ -280,6 +288,7 @@ impl Adversary {
                 self.note(Tag::Output, id, || format!("{id} decides {slot} {batch:?}"));
                 let decided = self.judge.decided(id, slot, &batch);
                 self.judged(decided);
+                self.note_trims(id, slot, &batch);
             }
             Effect::Conflict(conflict) => {
                 let detail = format!("{id} is told otherwise: {conflict}");

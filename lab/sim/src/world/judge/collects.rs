@@ -76,7 +76,7 @@ impl Judge {
     }
 
     /// `node` lets its log up to `upto` go for a command, or because it holds a snapshot that others have collected for, unless its
-    /// disk is full.
+    /// disk is full or an operator's reset chose the snapshot.
     pub(in super::super) fn trims_for(&self, node: NodeId, upto: Slot, has_room: bool) -> Judged {
         let Collects {
             decided,
@@ -85,7 +85,8 @@ impl Judge {
             ..
         } = &self.collects;
         let held = held.get(&node).copied().unwrap_or_default();
-        if !is_rule || !has_room || upto <= *decided || upto <= held {
+        let chosen = self.last_reset().0;
+        if !is_rule || !has_room || upto <= *decided || upto <= held.max(chosen) {
             return Ok(());
         }
         broken(
@@ -94,14 +95,13 @@ impl Judge {
         )
     }
 
-    /// `node` is about to write a vote. Others may have trimmed what it lacks at this moment.
+    /// `node` is about to write a vote. Others may have trimmed what it does not know to be decided at this moment.
     pub(in super::super) fn votes(&mut self, node: NodeId, slot: Slot, ballot: Ballot) {
         let is_collect = self.collects.proposed.contains(&(slot, ballot));
-        let first = is_collect.then(|| self.lacked(node, slot, ballot).first().copied());
-        if first
-            .flatten()
-            .is_some_and(|first| first <= self.collects.trimmed)
-        {
+        let decided = self.decided_by.get(&node).copied().unwrap_or_default();
+        // A damaged node may believe its own watermark no more.
+        let is_behind = decided < self.collects.trimmed || self.damaged.contains(&node);
+        if is_collect && is_behind {
             self.collects.excused.insert((node, slot, ballot));
         }
     }

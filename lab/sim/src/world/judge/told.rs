@@ -6,6 +6,8 @@ use crate::checkers::agreement::{Fingerprint, Promise};
 use crate::checkers::phase_one::{Own, Page};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
+use quorate_any::paxos::message::Trimmed;
 use quorate_replica::{PeerMessage, ReplicaMessage};
 use quorate_types::{Ballot, Batch, NodeId, OrderingName, Slot};
 
@@ -24,6 +26,11 @@ impl Judge {
             }
             PeerMessage::Replica(_) => return Ok(()),
         };
+        // A damaged log is trimmed in memory only, until it is repaired.
+        let AnyMessage::Paxos(said) = message;
+        if let Message::Trimmed(Trimmed { upto }) = said {
+            self.collects.trimmed(*upto);
+        }
         match message.testimony() {
             Testimony::Opens { ballot } => self.opened(node, life, ballot),
             Testimony::Proposes {

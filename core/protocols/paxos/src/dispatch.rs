@@ -1,10 +1,9 @@
 //! Passes every event to its role, and does the work that concerns several roles.
 
-use crate::forward::Fate;
 use crate::leader::Tenure;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Trimmed};
 use crate::{MultiPaxos, Part, Seat};
-use quorate_acceptor::{DurableAnswer, Verdict};
+use quorate_acceptor::{DurableAnswer, Fate, Verdict};
 use quorate_ordering::{
     Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };

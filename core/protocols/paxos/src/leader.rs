@@ -7,12 +7,10 @@
 use crate::Seat;
 use crate::candidate::PhaseOneFound;
 use crate::currency::Beats;
-use crate::held::Held;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
 use crate::policies::{AcceptorsAsked, VotesTold};
-use crate::queue::{Origin, Queue, Source};
 use crate::steps::Steps;
-use quorate_acceptor::{Backing, Vote};
+use quorate_acceptor::{Backing, Held, Origin, Queue, Source, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};

@@ -9,7 +9,9 @@ use crate::log::{Open, SlotLog};
 use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Digest, NodeId, Persistence, Slot, Time, ViewId};
+use quorate_types::{
+    Ballot, Batch, Digest, NodeId, Persistence, Slot, Time, ValueId, ViewId, VoteKind,
+};
 use std::collections::BTreeSet;
 
 /// An answer that may be sent once its records are durable.
@@ -30,6 +32,8 @@ pub enum DurableAnswer {
         ballot: Ballot,
         /// The slot.
         slot: Slot,
+        /// Whose choice the vote was.
+        kind: VoteKind,
         /// The kind of backing.
         backing: Backing,
     },
@@ -256,9 +260,11 @@ impl Acceptor {
         } else {
             Backing::Held
         };
+        let kind = VoteKind::Classic;
         let answer = DurableAnswer::Voted {
             ballot,
             slot,
+            kind,
             backing,
         };
         if let Some(chosen) = self.log.chosen(slot) {
@@ -270,7 +276,8 @@ impl Acceptor {
         }
         let is_recorded = self.is_voter && self.gate.is_on_disk();
         if let Some(open) = self.log.open(slot)
-            && (open.ballot == ballot || planted(Plant::VoteNotRewritten) && open.batch == batch)
+            && (open.ballot == ballot && open.kind == kind
+                || planted(Plant::VoteNotRewritten) && open.batch == batch)
         {
             assert!(open.batch == batch, "one ballot proposes one batch a slot");
             // A batch held while this node had no vote is not a vote until it is written as one.
@@ -283,12 +290,13 @@ impl Acceptor {
             return Verdict::NoRoom;
         }
         if self.is_voter {
-            self.record_vote(ballot, slot, batch.clone(), effects);
+            self.record_vote(ballot, slot, kind, batch.clone(), effects);
         }
         self.log.put(
             slot,
             Open {
                 ballot,
+                kind,
                 batch,
                 is_recorded,
             },
@@ -297,10 +305,60 @@ impl Acceptor {
         Verdict::Voted
     }
 
+    /// Phase 2 of a fast round of the promised ballot: votes for `batch`, its next value, in `slot`. Declines where it votes or
+    /// may have voted in the round already, and where the slot is decided or too far ahead.
+    pub fn try_cast<M>(
+        &mut self,
+        slot: Slot,
+        value: ValueId,
+        batch: Batch,
+        effects: &mut Effects<M>,
+    ) -> bool {
+        let ballot = self.promised;
+        if !self.may_cast(slot) {
+            return false;
+        }
+        let kind = VoteKind::Fast(value);
+        self.record_vote(ballot, slot, kind, batch.clone(), effects);
+        let is_recorded = self.gate.is_on_disk();
+        self.log.put(
+            slot,
+            Open {
+                ballot,
+                kind,
+                batch,
+                is_recorded,
+            },
+        );
+        self.gate.after(DurableAnswer::Voted {
+            ballot,
+            slot,
+            kind,
+            backing: Backing::Vote,
+        });
+        true
+    }
+
+    /// Whether it may vote in the fast round of the promised ballot in `slot`: it has done so in no round of that ballot there,
+    /// as far as it remembers, and it remembers its votes in this slot.
+    #[must_use]
+    pub fn may_cast(&self, slot: Slot) -> bool {
+        let open = self.log.open(slot);
+        let is_free = open.is_none_or(|open| open.ballot < self.promised);
+        let remembers = !self.unknown.contains(&slot) || planted(Plant::UnknownSlotCast);
+        self.is_voter
+            && self.promised > Ballot::ZERO
+            && slot > self.log.decided()
+            && self.log.has_room(slot)
+            && is_free
+            && remembers
+    }
+
     fn record_vote<M>(
         &mut self,
         ballot: Ballot,
         slot: Slot,
+        kind: VoteKind,
         batch: Batch,
         effects: &mut Effects<M>,
     ) {
@@ -310,6 +368,7 @@ impl Acceptor {
         let vote = || Entry::Vote {
             slot,
             ballot,
+            kind,
             batch,
         };
         self.gate.write(vote, effects);
@@ -342,6 +401,7 @@ impl Acceptor {
             votes.push(Vote {
                 slot,
                 ballot: open.ballot,
+                kind: open.kind,
                 batch: open.batch.clone(),
             });
         }

@@ -6,7 +6,7 @@
 //! votes from an earlier start.
 
 use crate::limits::OPEN_SLOTS;
-use quorate_types::{Ballot, Batch, Slot, Wall};
+use quorate_types::{Ballot, Batch, Slot, ValueId, VoteKind, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The batch held for a slot above the decided prefix.
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Open {
     /// The ballot voted in or heard of.
     pub ballot: Ballot,
+    /// Whose choice it was.
+    pub kind: VoteKind,
     /// The batch of that ballot.
     pub batch: Batch,
     /// A vote record with this batch was written.
@@ -87,6 +89,14 @@ impl SlotLog {
     pub fn chosen(&self, slot: Slot) -> Option<&Batch> {
         let index = slot.0.checked_sub(self.trimmed.0 + 1)?;
         self.chosen.get(usize::try_from(index).ok()?)
+    }
+
+    /// The value of the fast votes that are held, by slot.
+    pub fn fast_votes(&self) -> impl Iterator<Item = (Slot, Ballot, ValueId)> {
+        self.open.iter().filter_map(|(slot, open)| match open.kind {
+            VoteKind::Fast(value) => Some((*slot, open.ballot, value)),
+            VoteKind::Classic => None,
+        })
     }
 
     /// Whether a batch for `slot` may be held: the slot must be near enough to the decided prefix. The
@@ -175,6 +185,7 @@ mod tests {
         for slot in 2..=OPEN_SLOTS + 1 {
             let open = Open {
                 ballot: Ballot::ZERO,
+                kind: VoteKind::Classic,
                 batch: Batch::noop(),
                 is_recorded: false,
             };

@@ -487,6 +487,7 @@ impl MultiPaxos {
                 DurableAnswer::Voted {
                     ballot,
                     slot,
+                    kind: _,
                     backing,
                 } => self.vote_is_durable(now, (ballot, slot, backing), effects),
                 DurableAnswer::Heard {

@@ -197,6 +197,21 @@ impl Plant {
         Plant::SessionsKept,
     ];
 
+    /// Plants in fast rounds: the tests of `core/protocols/fast_paxos` find each.
+    pub const FAST: [Plant; 11] = [
+        Plant::ValuesCountedOnce,
+        Plant::WitnessesOfLeastQuorum,
+        Plant::FastQuorumTooSmall,
+        Plant::FastVotesOfAnyValue,
+        Plant::FastVoteDecidedByWatermark,
+        Plant::RecoveredBeforeCollision,
+        Plant::UnknownSlotCast,
+        Plant::AnyOfOldBallot,
+        Plant::LoserForgotten,
+        Plant::RepairedInItsBallot,
+        Plant::FastReadUnasked,
+    ];
+
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 13] = [
         Plant::ProposalsNotSentAgain,

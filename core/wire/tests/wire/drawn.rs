@@ -2,7 +2,9 @@
 
 use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
-use crate::drawn_views::{group, group_change, member, member_change, view, view_change};
+use crate::drawn_views::{
+    group, group_change, member, member_change, view, view_change, vote_kind,
+};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -390,6 +392,7 @@ fn promise(draw: &mut Draw) -> Promise {
         votes: draw.list(4, |draw| Vote {
             slot: slot(draw),
             ballot: ballot(draw),
+            kind: quorate_types::VoteKind::Classic,
             batch: batch(draw),
         }),
         unknown: draw.list(3, slot),
@@ -534,6 +537,7 @@ pub(crate) fn record(draw: &mut Draw) -> Record {
         1 => Entry::Vote {
             slot: slot(draw),
             ballot: ballot(draw),
+            kind: vote_kind(draw),
             batch: batch(draw),
         },
         2 => Entry::Chosen {

@@ -495,6 +495,7 @@ fn records() -> Vec<Sample> {
             Entry::Vote {
                 slot: Slot(92),
                 ballot: BALLOT,
+                kind: quorate_types::VoteKind::Classic,
                 batch: batch(),
             },
         ),

@@ -1,17 +1,26 @@
-//! A few nodes, their disks and links, one virtual clock, and what may befall them.
+//! A random world for an ordering protocol: a few nodes, their disks and links, one virtual clock, and what may befall them.
 
+use crate::views::{VIEW, call};
 use quorate_ordering::{
     Config, Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role, Standing,
 };
-use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time,
-    View, Wall,
+    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) struct Dice(u64);
+/// A protocol whose nodes inhabit random worlds.
+pub trait WorldProtocol {
+    /// The state machine under test.
+    type Instance: Ordering;
+
+    /// A node starts, with what its log holds.
+    fn start(config: Config, records: Vec<Record>, now: Time) -> Self::Instance;
+}
+
+type MessageIn<P> = <<P as WorldProtocol>::Instance as Ordering>::Message;
+
+struct Dice(u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
@@ -20,40 +29,47 @@ impl Dice {
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound
     }
-    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+    fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
-pub(crate) struct Node {
-    pub(crate) paxos: Option<MultiPaxos>,
+/// One node of the world.
+pub struct Inhabitant<P: WorldProtocol> {
+    /// What orders there, while it is up.
+    pub instance: Option<P::Instance>,
     boot: u64,
     standing: Standing,
     disk: Vec<Record>,
     unsynced: Vec<(Mark, Record)>,
     sync_at: Option<Time>,
-    /// Snapshot slot, and executed slot of this life.
     snapshot: Slot,
-    pub(crate) executed: Slot,
-    pub(crate) role: Role,
-    pub(crate) open: BTreeSet<CommandId>,
+    /// The highest slot executed in this life.
+    pub executed: Slot,
+    /// Its role, as it told.
+    pub role: Role,
+    /// Submissions without an answer.
+    pub open: BTreeSet<CommandId>,
     wake_at: Option<Time>,
 }
 
-enum Arrival {
-    Message(NodeId, NodeId, Message),
+enum Arrival<M> {
+    Message(NodeId, NodeId, M),
     Fetch(NodeId, Slot),
 }
 
-pub(crate) struct World {
-    pub(crate) dice: Dice,
+/// The nodes of one seed. It checks agreement, one resolution of each submission, and barriers of reads.
+pub struct World<P: WorldProtocol> {
+    dice: Dice,
     now: Time,
-    pub(crate) view: View,
-    pub(crate) nodes: BTreeMap<NodeId, Node>,
-    network: BTreeMap<(Time, u64), Arrival>,
+    /// The view that all order.
+    pub view: View,
+    /// All nodes, up or down.
+    pub nodes: BTreeMap<NodeId, Inhabitant<P>>,
+    network: BTreeMap<(Time, u64), Arrival<MessageIn<P>>>,
     count: u64,
     loss: u64,
     repeat: u64,
@@ -61,29 +77,31 @@ pub(crate) struct World {
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
     chosen: BTreeMap<Slot, Batch>,
-    pub(crate) decided: BTreeSet<CommandId>,
+    /// Commands decided.
+    pub decided: BTreeSet<CommandId>,
+    /// How often a command was decided in a further slot.
+    pub copies: u64,
     submitted: u64,
-    pub(crate) read_floor: BTreeMap<(NodeId, ReadId), Slot>,
+    /// Reads without an answer, and what each must reflect.
+    pub read_floor: BTreeMap<(NodeId, ReadId), Slot>,
     reads: u64,
-    pub(crate) confirmed: u64,
-    pub(crate) refused: u64,
-    pub(crate) highest: Slot,
+    /// Reads confirmed.
+    pub confirmed: u64,
+    /// Submissions refused.
+    pub refused: u64,
+    /// The highest slot decided.
+    pub highest: Slot,
     /// When each higher slot was first decided.
     heights: Vec<(Time, Slot)>,
 }
 
-impl World {
-    pub(crate) fn new(
-        seed: u64,
-        nodes: u16,
-        persistence: Persistence,
-        ordering: OrderingName,
-    ) -> World {
-        let view = View {
-            level: ordering.level(),
-            ordering,
-            ..view(nodes, nodes, persistence)
-        };
+impl<P: WorldProtocol> World<P> {
+    /// A world at rest.
+    ///
+    /// # Panics
+    /// Like every method of it, when the protocol broke a promise.
+    #[must_use]
+    pub fn new(seed: u64, view: View) -> World<P> {
         let mut world = World {
             dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             now: Time(1_000_000_000),
@@ -97,6 +115,7 @@ impl World {
             epoch: 0,
             chosen: BTreeMap::new(),
             decided: BTreeSet::new(),
+            copies: 0,
             submitted: 0,
             read_floor: BTreeMap::new(),
             reads: 0,
@@ -109,8 +128,8 @@ impl World {
         for node in world.view.nodes().iter() {
             world.nodes.insert(
                 node,
-                Node {
-                    paxos: None,
+                Inhabitant {
+                    instance: None,
                     boot: 0,
                     standing: Standing::Voter,
                     disk: Vec::new(),
@@ -137,13 +156,12 @@ impl World {
         node.boot += 1;
         let mut config = Config::new(VIEW.group, id, node.boot, self.view.clone(), seed);
         config.standing = node.standing;
-        (config.limits.step_first_slots, config.limits.step_slots) = (2, 12);
-        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now).unwrap());
+        node.instance = Some(P::start(config, node.disk.clone(), now));
         node.executed = node.snapshot;
         let slot = node.snapshot;
         self.event(id, Event::Executed { slot });
         for peer in self.view.nodes().without(id).iter() {
-            if self.nodes[&peer].paxos.is_some() {
+            if self.nodes[&peer].instance.is_some() {
                 self.link(id, peer, true);
             }
         }
@@ -157,16 +175,17 @@ impl World {
             LinkState::Down
         };
         for (own, peer) in [(a, b), (b, a)] {
-            if self.nodes[&own].paxos.is_some() {
+            if self.nodes[&own].instance.is_some() {
                 self.event(own, Event::Link { peer, state });
             }
         }
     }
 
-    pub(crate) fn crash(&mut self, id: NodeId) {
+    /// A node stops; of its unsynced writes some are lost.
+    pub fn crash(&mut self, id: NodeId) {
         let keep = self.dice.below(3);
         let node = self.nodes.get_mut(&id).unwrap();
-        if node.paxos.take().is_none() {
+        if node.instance.take().is_none() {
             return;
         }
         let unsynced = std::mem::take(&mut node.unsynced);
@@ -200,24 +219,24 @@ impl World {
         }
     }
 
-    fn event(&mut self, id: NodeId, event: Event<Message>) {
+    fn event(&mut self, id: NodeId, event: Event<MessageIn<P>>) {
         let mut effects = Vec::new();
         let now = self.now;
         let entropy = self.dice.next();
-        let Some(paxos) = self.nodes.get_mut(&id).unwrap().paxos.as_mut() else {
+        let Some(instance) = self.nodes.get_mut(&id).unwrap().instance.as_mut() else {
             return;
         };
-        paxos.handle(now, event, &mut effects);
-        paxos.check();
+        instance.handle(now, event, &mut effects);
+        instance.check();
         let wall = Wall(now.0 + id.0 as u64 * 1_000_000_000);
-        paxos.handle(now, Event::TurnEnd { wall, entropy }, &mut effects);
-        paxos.check();
+        instance.handle(now, Event::TurnEnd { wall, entropy }, &mut effects);
+        instance.check();
         let mut executed = None;
         for effect in effects {
             self.perform(id, effect, &mut executed);
         }
         let node = self.nodes.get_mut(&id).unwrap();
-        node.wake_at = node.paxos.as_ref().and_then(|paxos| paxos.next_wake());
+        node.wake_at = node.instance.as_ref().and_then(Ordering::next_wake);
         if let Some(slot) = executed {
             self.event(id, Event::Executed { slot });
             if slot.0 % 40 == 0 {
@@ -267,7 +286,22 @@ impl World {
         );
     }
 
-    fn perform(&mut self, id: NodeId, effect: Effect<Message>, executed: &mut Option<Slot>) {
+    fn decide(&mut self, id: NodeId, slot: Slot, batch: Batch) {
+        let node = self.nodes.get_mut(&id).unwrap();
+        assert_eq!(slot, node.executed.next(), "{id}: slots come in order");
+        node.executed = slot;
+        let is_first = !self.chosen.contains_key(&slot);
+        for command in batch.commands() {
+            node.open.remove(&command.id);
+            let is_known = !self.decided.insert(command.id);
+            self.copies += u64::from(is_first && is_known);
+        }
+        let known = self.chosen.entry(slot).or_insert_with(|| batch.clone());
+        assert_eq!(*known, batch, "{id} {slot}: nodes agree");
+        self.rise(slot);
+    }
+
+    fn perform(&mut self, id: NodeId, effect: Effect<MessageIn<P>>, executed: &mut Option<Slot>) {
         let now = self.now;
         match effect {
             Effect::Send { to, message, .. } => {
@@ -285,17 +319,8 @@ impl World {
             }
             Effect::Decide { slot, decision } => {
                 let Decision::Batch(batch) = decision;
-                let node = self.nodes.get_mut(&id).unwrap();
-                assert_eq!(slot, node.executed.next(), "{id}: slots come in order");
-                node.executed = slot;
                 *executed = Some(slot);
-                for command in batch.commands() {
-                    node.open.remove(&command.id);
-                    self.decided.insert(command.id);
-                }
-                let known = self.chosen.entry(slot).or_insert_with(|| batch.clone());
-                assert_eq!(*known, batch, "{id} {slot}: nodes agree");
-                self.rise(slot);
+                self.decide(id, slot, batch);
             }
             Effect::Role(role) => self.nodes.get_mut(&id).unwrap().role = role,
             Effect::Confirmed { read, barrier, .. } => {
@@ -338,8 +363,8 @@ impl World {
         }
     }
 
-    fn transmit(&mut self, from: NodeId, to: NodeId, message: Message) {
-        if self.cut.contains(&(from, to)) || self.nodes[&to].paxos.is_none() {
+    fn transmit(&mut self, from: NodeId, to: NodeId, message: MessageIn<P>) {
+        if self.cut.contains(&(from, to)) || self.nodes[&to].instance.is_none() {
             return;
         }
         if self.dice.chance(self.loss) {
@@ -422,14 +447,15 @@ impl World {
     fn fetch(&mut self, id: NodeId, upto: Slot) {
         let best = self.nodes.values().map(|node| node.snapshot).max().unwrap();
         let node = self.nodes.get_mut(&id).unwrap();
-        if best >= upto && best > node.executed && node.paxos.is_some() {
+        if best >= upto && best > node.executed && node.instance.is_some() {
             node.executed = best;
             node.snapshot = best;
             self.event(id, Event::Executed { slot: best });
         }
     }
 
-    pub(crate) fn run(&mut self, millis: u64) {
+    /// Time passes.
+    pub fn run(&mut self, millis: u64) {
         let until = Time(self.now.0 + millis * 1_000_000);
         let mut steps = 0;
         while self.step(until) {
@@ -438,8 +464,9 @@ impl World {
         }
     }
 
-    pub(crate) fn submit(&mut self, id: NodeId) {
-        if self.nodes[&id].paxos.is_none() {
+    /// A replica submits a command.
+    pub fn submit(&mut self, id: NodeId) {
+        if self.nodes[&id].instance.is_none() {
             return;
         }
         self.submitted += 1;
@@ -449,8 +476,9 @@ impl World {
         self.event(id, Event::Submit { commands });
     }
 
-    pub(crate) fn read(&mut self, id: NodeId) {
-        if self.nodes[&id].paxos.is_none() {
+    /// A replica asks for the barrier of a read.
+    pub fn read(&mut self, id: NodeId) {
+        if self.nodes[&id].instance.is_none() {
             return;
         }
         self.reads += 1;
@@ -460,21 +488,23 @@ impl World {
         self.event(id, Event::Read { id: read, lease });
     }
 
-    pub(crate) fn some_node(&mut self) -> NodeId {
+    /// Any node.
+    pub fn some_node(&mut self) -> NodeId {
         let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         nodes[self.dice.below(nodes.len() as u64) as usize]
     }
 
-    pub(crate) fn misfortune(&mut self) {
+    /// A fault begins or ends.
+    pub fn misfortune(&mut self) {
         let id = self.some_node();
         let other = self.some_node();
         let majority = self.nodes.len() / 2 + 1;
         let up = (self.nodes.values())
-            .filter(|node| node.paxos.is_some() && node.standing == Standing::Voter)
+            .filter(|node| node.instance.is_some() && node.standing == Standing::Voter)
             .count();
         match self.dice.below(8) {
             0 | 1 if self.view.persistence == Persistence::Disk || up > majority => self.crash(id),
-            2 | 3 if self.nodes[&id].paxos.is_none() => self.start(id),
+            2 | 3 if self.nodes[&id].instance.is_none() => self.start(id),
             4 if id != other => {
                 self.cut.insert((id, other));
                 if self.dice.chance(50) {
@@ -495,21 +525,75 @@ impl World {
     fn heal_links(&mut self) {
         let cut = std::mem::take(&mut self.cut);
         for (a, b) in cut {
-            if self.nodes[&a].paxos.is_some() && self.nodes[&b].paxos.is_some() {
+            if self.nodes[&a].instance.is_some() && self.nodes[&b].instance.is_some() {
                 self.link(a, b, true);
             }
         }
     }
 
-    pub(crate) fn heal(&mut self) {
+    /// All faults end, and all nodes are up.
+    pub fn heal(&mut self) {
         self.heal_links();
         self.loss = 0;
         self.repeat = 0;
         self.delay = 2_000_000;
         for id in self.view.nodes().iter() {
-            if self.nodes[&id].paxos.is_none() {
+            if self.nodes[&id].instance.is_none() {
                 self.start(id);
             }
         }
     }
+}
+
+/// A life of misfortune, after which everything must be answered and live again. Returns the world at its end.
+///
+/// # Panics
+/// When the protocol broke a promise.
+#[must_use]
+pub fn adventure<P: WorldProtocol>(seed: u64, view: View) -> World<P> {
+    let mut world = World::<P>::new(seed, view);
+    for _ in 0..60 {
+        for _ in 0..world.dice.below(6) {
+            let id = world.some_node();
+            world.submit(id);
+            let id = world.some_node();
+            world.read(id);
+        }
+        if world.dice.chance(40) {
+            world.misfortune();
+        }
+        let pause = 1 + world.dice.below(150);
+        world.run(pause);
+    }
+    world.heal();
+    world.run(6000);
+    for (id, node) in &world.nodes {
+        assert!(
+            node.open.is_empty(),
+            "seed {seed}: {id} left {:?} open",
+            node.open
+        );
+    }
+    assert!(
+        world.read_floor.is_empty(),
+        "seed {seed}: every read is answered"
+    );
+    let before = world.decided.len();
+    for id in world.view.nodes().iter() {
+        world.submit(id);
+    }
+    world.run(1500);
+    let after = world.decided.len();
+    assert_eq!(
+        after - before,
+        world.nodes.len(),
+        "seed {seed}: live once faults stop"
+    );
+    let ends: BTreeSet<Slot> = world.nodes.values().map(|node| node.executed).collect();
+    assert_eq!(
+        ends.len(),
+        1,
+        "seed {seed}: all nodes reach the same slot: {ends:?}"
+    );
+    world
 }

@@ -6,7 +6,7 @@
 //! votes from an earlier start.
 
 use crate::limits::OPEN_SLOTS;
-use quorate_types::{Ballot, Batch, Slot, ValueId, VoteKind, Wall};
+use quorate_types::{Ballot, Batch, Slot, VoteKind, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The batch held for a slot above the decided prefix.
@@ -89,14 +89,6 @@ impl SlotLog {
     pub fn chosen(&self, slot: Slot) -> Option<&Batch> {
         let index = slot.0.checked_sub(self.trimmed.0 + 1)?;
         self.chosen.get(usize::try_from(index).ok()?)
-    }
-
-    /// The value of the fast votes that are held, by slot.
-    pub fn fast_votes(&self) -> impl Iterator<Item = (Slot, Ballot, ValueId)> {
-        self.open.iter().filter_map(|(slot, open)| match open.kind {
-            VoteKind::Fast(value) => Some((*slot, open.ballot, value)),
-            VoteKind::Classic => None,
-        })
     }
 
     /// Whether a batch for `slot` may be held: the slot must be near enough to the decided prefix. The

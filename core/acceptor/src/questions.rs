@@ -69,6 +69,11 @@ impl OpenQuestions {
     }
 
     /// Peers that have not answered.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "whether all were asked is what matters"
+    )]
+    #[must_use]
     pub fn len(&self) -> usize {
         self.open.len()
     }

@@ -380,8 +380,8 @@ pub enum Plant {
     SessionsKept,
     /// Whoever recovers a fast round counts each value once, however many voted for it.
     ValuesCountedOnce,
-    /// Whoever recovers a fast round counts as if only as many acceptors had answered as it needed.
-    WitnessesOfLeastQuorum,
+    /// An acceptor votes a second time in a fast round after a restart.
+    FastRoundCastTwice,
     /// As many votes as a classic round needs decide a fast one.
     FastQuorumTooSmall,
     /// Votes of a fast round are counted whatever they are for.

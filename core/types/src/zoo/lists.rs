@@ -200,7 +200,7 @@ impl Plant {
     /// Plants in fast rounds: the tests of `core/protocols/fast_paxos` find each.
     pub const FAST: [Plant; 11] = [
         Plant::ValuesCountedOnce,
-        Plant::WitnessesOfLeastQuorum,
+        Plant::FastRoundCastTwice,
         Plant::FastQuorumTooSmall,
         Plant::FastVotesOfAnyValue,
         Plant::FastVoteDecidedByWatermark,

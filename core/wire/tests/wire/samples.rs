@@ -500,6 +500,19 @@ fn records() -> Vec<Sample> {
             },
         ),
         (
+            "record_fast_vote",
+            Entry::Vote {
+                slot: Slot(92),
+                ballot: BALLOT,
+                kind: quorate_types::VoteKind::Fast(quorate_types::ValueId {
+                    node: NodeId(2),
+                    boot: 5,
+                    number: 77,
+                }),
+                batch: batch(),
+            },
+        ),
+        (
             "record_chosen",
             Entry::Chosen {
                 slot: Slot(92),

@@ -9,6 +9,7 @@
     reason = "scripts are read from files, and an environment variable asks to write them"
 )]
 
+mod adventure;
 mod protocol;
 pub mod render;
 mod script;
@@ -16,9 +17,11 @@ mod stage;
 mod views;
 mod words;
 mod world;
+mod world_disk;
 
+pub use adventure::adventure;
 pub use protocol::{Memory, ScriptedProtocol, Start};
 pub use script::run_folder;
 pub use stage::Stage;
 pub use views::{VIEW, call, view};
-pub use world::{Inhabitant, World, WorldProtocol, adventure};
+pub use world::{Inhabitant, World, WorldProtocol};

@@ -1,8 +1,9 @@
 //! A random world for an ordering protocol: a few nodes, their disks and links, one virtual clock, and what may befall them.
 
 use crate::views::{VIEW, call};
+use crate::world_disk::WorldDisk;
 use quorate_ordering::{
-    Config, Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role, Standing,
+    Config, Decision, Effect, Event, LinkState, Ordering, ReadId, Record, Role, Standing,
 };
 use quorate_types::{
     Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
@@ -20,19 +21,19 @@ pub trait WorldProtocol {
 
 type MessageIn<P> = <<P as WorldProtocol>::Instance as Ordering>::Message;
 
-struct Dice(u64);
+pub(crate) struct WorldDice(u64);
 
-impl Dice {
+impl WorldDice {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound
     }
-    fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
@@ -43,8 +44,7 @@ pub struct Inhabitant<P: WorldProtocol> {
     pub instance: Option<P::Instance>,
     boot: u64,
     standing: Standing,
-    disk: Vec<Record>,
-    unsynced: Vec<(Mark, Record)>,
+    disk: WorldDisk,
     sync_at: Option<Time>,
     snapshot: Slot,
     /// The highest slot executed in this life.
@@ -63,10 +63,12 @@ enum Arrival<M> {
 
 /// The nodes of one seed. It checks agreement, one resolution of each submission, and barriers of reads.
 pub struct World<P: WorldProtocol> {
-    dice: Dice,
+    pub(crate) dice: WorldDice,
     now: Time,
     /// The view that all order.
     pub view: View,
+    /// Whose disk loses a record now and then where it stops.
+    damaged: Option<NodeId>,
     /// All nodes, up or down.
     pub nodes: BTreeMap<NodeId, Inhabitant<P>>,
     network: BTreeMap<(Time, u64), Arrival<MessageIn<P>>>,
@@ -101,9 +103,9 @@ impl<P: WorldProtocol> World<P> {
     /// # Panics
     /// Like every method of it, when the protocol broke a promise.
     #[must_use]
-    pub fn new(seed: u64, view: View) -> World<P> {
+    pub fn new(seed: u64, view: View, damaged: Option<NodeId>) -> World<P> {
         let mut world = World {
-            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            dice: WorldDice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             now: Time(1_000_000_000),
             nodes: BTreeMap::new(),
             network: BTreeMap::new(),
@@ -123,6 +125,7 @@ impl<P: WorldProtocol> World<P> {
             refused: 0,
             highest: Slot::ZERO,
             heights: Vec::new(),
+            damaged,
             view,
         };
         for node in world.view.nodes().iter() {
@@ -132,8 +135,7 @@ impl<P: WorldProtocol> World<P> {
                     instance: None,
                     boot: 0,
                     standing: Standing::Voter,
-                    disk: Vec::new(),
-                    unsynced: Vec::new(),
+                    disk: WorldDisk::default(),
                     sync_at: None,
                     snapshot: Slot::ZERO,
                     executed: Slot::ZERO,
@@ -156,7 +158,9 @@ impl<P: WorldProtocol> World<P> {
         node.boot += 1;
         let mut config = Config::new(VIEW.group, id, node.boot, self.view.clone(), seed);
         config.standing = node.standing;
-        node.instance = Some(P::start(config, node.disk.clone(), now));
+        let past = node.disk.past();
+        config.damage = past.damage;
+        node.instance = Some(P::start(config, past.records, now));
         node.executed = node.snapshot;
         let slot = node.snapshot;
         self.event(id, Event::Executed { slot });
@@ -188,14 +192,13 @@ impl<P: WorldProtocol> World<P> {
         if node.instance.take().is_none() {
             return;
         }
-        let unsynced = std::mem::take(&mut node.unsynced);
-        let kept = unsynced.len() as u64 * keep / 2;
-        node.disk.extend(
-            unsynced
-                .into_iter()
-                .take(kept as usize)
-                .map(|(_, record)| record),
-        );
+        node.disk.crash(50 * keep);
+        if self.damaged == Some(id) && self.dice.chance(50) {
+            let place = self.dice.below(6) as usize;
+            let is_named = self.dice.chance(75);
+            self.nodes.get_mut(&id).unwrap().disk.lose(place, is_named);
+        }
+        let node = self.nodes.get_mut(&id).unwrap();
         node.sync_at = None;
         node.wake_at = None;
         node.open.clear();
@@ -314,7 +317,7 @@ impl<P: WorldProtocol> World<P> {
                 assert_eq!(self.view.persistence, Persistence::Disk);
                 let delay = 200_000 + self.dice.below(2_000_000);
                 let node = self.nodes.get_mut(&id).unwrap();
-                node.unsynced.push((mark, record));
+                node.disk.write(mark, record);
                 node.sync_at.get_or_insert(now + Duration(delay));
             }
             Effect::Decide { slot, decision } => {
@@ -332,7 +335,8 @@ impl<P: WorldProtocol> World<P> {
                 self.read_floor.remove(&(id, read)).expect("answered once");
             }
             Effect::Current { slot, at } => self.check_current(id, slot, at),
-            Effect::Repaired | Effect::Unordered { .. } => {}
+            Effect::Repaired => self.nodes.get_mut(&id).unwrap().disk.repaired(),
+            Effect::Unordered { .. } => {}
             Effect::Conflict(conflict) => panic!("{conflict}"),
             Effect::NeedSnapshot { upto } => {
                 self.count += 1;
@@ -347,15 +351,9 @@ impl<P: WorldProtocol> World<P> {
             }
             Effect::Discard { upto, base } => {
                 let node = self.nodes.get_mut(&id).unwrap();
-                let unsynced = std::mem::take(&mut node.unsynced);
-                let last = unsynced.last().map(|(mark, _)| *mark);
-                node.disk
-                    .extend(unsynced.into_iter().map(|(_, record)| record));
-                node.disk.extend(base);
-                node.disk
-                    .retain(|record| record.slot().is_none_or(|slot| slot > upto));
+                let last = node.disk.sync();
+                node.disk.discard(upto, base);
                 if let Some(mark) = last {
-                    node.unsynced.clear();
                     node.sync_at = None;
                     self.event(id, Event::Persisted { mark });
                 }
@@ -435,10 +433,7 @@ impl<P: WorldProtocol> World<P> {
         } else {
             let node = self.nodes.get_mut(&id).unwrap();
             node.sync_at = None;
-            let unsynced = std::mem::take(&mut node.unsynced);
-            let mark = unsynced.last().unwrap().0;
-            node.disk
-                .extend(unsynced.into_iter().map(|(_, record)| record));
+            let mark = node.disk.sync().expect("a sync is due for writes");
             self.event(id, Event::Persisted { mark });
         }
         true
@@ -543,57 +538,4 @@ impl<P: WorldProtocol> World<P> {
             }
         }
     }
-}
-
-/// A life of misfortune, after which everything must be answered and live again. Returns the world at its end.
-///
-/// # Panics
-/// When the protocol broke a promise.
-#[must_use]
-pub fn adventure<P: WorldProtocol>(seed: u64, view: View) -> World<P> {
-    let mut world = World::<P>::new(seed, view);
-    for _ in 0..60 {
-        for _ in 0..world.dice.below(6) {
-            let id = world.some_node();
-            world.submit(id);
-            let id = world.some_node();
-            world.read(id);
-        }
-        if world.dice.chance(40) {
-            world.misfortune();
-        }
-        let pause = 1 + world.dice.below(150);
-        world.run(pause);
-    }
-    world.heal();
-    world.run(6000);
-    for (id, node) in &world.nodes {
-        assert!(
-            node.open.is_empty(),
-            "seed {seed}: {id} left {:?} open",
-            node.open
-        );
-    }
-    assert!(
-        world.read_floor.is_empty(),
-        "seed {seed}: every read is answered"
-    );
-    let before = world.decided.len();
-    for id in world.view.nodes().iter() {
-        world.submit(id);
-    }
-    world.run(1500);
-    let after = world.decided.len();
-    assert_eq!(
-        after - before,
-        world.nodes.len(),
-        "seed {seed}: live once faults stop"
-    );
-    let ends: BTreeSet<Slot> = world.nodes.values().map(|node| node.executed).collect();
-    assert_eq!(
-        ends.len(),
-        1,
-        "seed {seed}: all nodes reach the same slot: {ends:?}"
-    );
-    world
 }

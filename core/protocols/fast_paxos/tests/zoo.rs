@@ -2,9 +2,9 @@
 
 mod staged;
 
-use quorate_testkit::adventure;
-use quorate_types::Persistence;
+use quorate_testkit::{adventure, view};
 use quorate_types::zoo::{Plant, plant};
+use quorate_types::{NodeId, Persistence};
 use staged::{Fast, play_scripts};
 
 /// Worlds with that many acceptors.
@@ -14,7 +14,9 @@ const NODES: [u16; 4] = [4, 3, 5, 7];
 fn breaking_world() -> Option<u64> {
     (0..240).find(|seed| {
         let nodes = NODES[*seed as usize % NODES.len()];
-        let world = || adventure::<Fast>(*seed, nodes, Persistence::Disk);
+        let view = view(nodes, nodes, Persistence::Disk);
+        let damaged = (seed % 8 > 3).then_some(NodeId(2));
+        let world = || adventure::<Fast>(*seed, view, damaged);
         std::panic::catch_unwind(world).is_err()
     })
 }

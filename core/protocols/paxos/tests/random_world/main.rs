@@ -44,7 +44,7 @@ fn adventures(persistence: Persistence, ordering: OrderingName, seeds: std::ops:
     for seed in seeds {
         let nodes = if seed % 3 == 0 { 5 } else { 3 };
         let view = voters(nodes, persistence, ordering);
-        let told = std::panic::catch_unwind(|| adventure::<Paxos>(seed, view));
+        let told = std::panic::catch_unwind(|| adventure::<Paxos>(seed, view, None));
         let Ok(world) = told else {
             panic!("failed with SEED={seed}, {persistence:?}, {ordering}");
         };
@@ -82,7 +82,7 @@ fn nodes_that_spare_slow_acceptors_agree_through_misfortune_and_are_live_after_i
 
 #[test]
 fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
-    let mut world = World::<Paxos>::new(7, view(3, 3, Persistence::Disk));
+    let mut world = World::<Paxos>::new(7, view(3, 3, Persistence::Disk), None);
     world.run(1000);
     let leaders: Vec<NodeId> = (world.nodes.iter())
         .filter(|(_, node)| matches!(node.role, Role::Leader { .. }))
@@ -104,7 +104,7 @@ fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
 fn a_leader_that_dies_is_replaced_within_a_tenth_of_a_second() {
     let mut outages = Vec::new();
     for seed in 1..=40 {
-        let mut world = World::<Paxos>::new(seed, view(3, 3, Persistence::Disk));
+        let mut world = World::<Paxos>::new(seed, view(3, 3, Persistence::Disk), None);
         world.run(1000);
         let mut roles = world.nodes.iter();
         let leader = roles.find(|(_, node)| matches!(node.role, Role::Leader { .. }));

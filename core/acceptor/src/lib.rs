@@ -8,6 +8,7 @@
 
 mod acceptor;
 mod credit;
+mod currency;
 mod gate;
 mod held;
 mod limits;
@@ -21,6 +22,7 @@ mod testimony;
 
 pub use acceptor::{Acceptor, Backing, DurableAnswer, Verdict};
 pub use credit::Credit;
+pub use currency::{Answers, Beats, Current};
 pub use gate::Gate;
 pub use held::{Held, Originals};
 pub use log::{Open, SlotLog};

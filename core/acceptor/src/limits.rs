@@ -15,3 +15,10 @@ pub(crate) const SLOWER: u64 = 4;
 
 /// The longest wait for an answer of one peer, and for an answer at all. A slow link brings a chunk in less.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(60_000);
+
+/// Heartbeats whose sending time a leader remembers, to measure leases; answers to older ones are ignored.
+pub(crate) const BEATS: usize = 64;
+
+/// Answers to heartbeats whose time a follower remembers: six seconds of them. What a leader says comes back sooner,
+/// or says nothing about the age of what it says.
+pub(crate) const ANSWERS: usize = 256;

@@ -29,14 +29,13 @@ pub use message::Message;
 pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
-use currency::Answers;
 use election::Election;
 use forward::Submissions;
 use leader::Leader;
 use learner::Learner;
 use peers::Peers;
 use policies::Policies;
-use quorate_acceptor::{Acceptor, ForeignRecord, Random, restore};
+use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
 use quorate_ordering::{Config, Damage, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};

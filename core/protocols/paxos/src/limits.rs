@@ -1,12 +1,5 @@
 //! The bounds of what this protocol alone keeps, each with its reason; the others are `quorate_ordering::Limits`.
 
-/// Heartbeats whose sending time a leader remembers, to measure leases; answers to older ones are ignored.
-pub(crate) const BEATS: usize = 64;
-
-/// Answers to heartbeats whose time a follower remembers: six seconds of them. What a leader says comes back sooner,
-/// or says nothing about the age of what it says.
-pub(crate) const ANSWERS: usize = 256;
-
 /// The same slots are told again on one link only after so many times that time: less than a learner waits.
 pub(crate) const TAUGHT_AGAIN: u64 = 4;
 

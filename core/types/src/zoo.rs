@@ -400,6 +400,8 @@ pub enum Plant {
     RepairedInItsBallot,
     /// Reads reflect only what the leader itself knows to be voted for.
     FastReadUnasked,
+    /// The age of a state counts as if the leader knew all that fast rounds decided.
+    FastAgeOfLeader,
 }
 
 mod lists;

@@ -360,6 +360,9 @@ impl FastPaxos {
         if let Some(first) = any {
             self.seat.open(ballot, first, effects);
         }
+        if let Some(current) = &heartbeat.current {
+            self.seat.told_current(now, current, effects);
+        }
         self.heard_decided(now, ballot, decided, effects);
         self.seat.repair_heard(&heartbeat, effects);
         self.seat.acceptor.tell(DurableAnswer::Heard {
@@ -502,6 +505,7 @@ impl FastPaxos {
                     let message = Message::Heard(Heard {
                         ballot,
                         beat,
+                        number: self.seat.answers.give(now),
                         decided: self.seat.acceptor.log.decided(),
                         voted: self.seat.acceptor.log.highest(),
                         is_voter: self.seat.acceptor.is_voter(),

@@ -7,7 +7,7 @@
 use crate::Seat;
 use crate::candidate::PhaseOneFound;
 use crate::message::{Accept, Any, Decided, Heard, Heartbeat, Message, TakeOver};
-use quorate_acceptor::{Held, Origin, Queue};
+use quorate_acceptor::{Beats, Held, Origin, Queue};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub(crate) struct Leader {
     /// The sequences that the queue, the proposals and what was found hold.
     pub(crate) held: Held,
     since: Time,
-    beat: u64,
+    pub(crate) beats: Beats,
     pub(crate) beat_at: Time,
     /// The decided watermark that every message sent so far could carry.
     announced: Slot,
@@ -109,7 +109,7 @@ impl Leader {
             queue: Queue::default(),
             held,
             since: now,
-            beat: 0,
+            beats: Beats::default(),
             beat_at: now,
             announced: Slot::ZERO,
             announce_at: None,
@@ -145,7 +145,7 @@ impl Leader {
     }
 
     /// The highest slot with a vote, as far as this node knows.
-    fn voted(&self, seat: &Seat) -> Slot {
+    pub(crate) fn voted(&self, seat: &Seat) -> Slot {
         self.reported.max(seat.learner.tally.highest())
     }
 
@@ -466,18 +466,21 @@ impl Leader {
 
     pub(crate) fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
-        self.beat += 1;
+        let held = self.is_steady().then(|| seat.held_now());
+        let beat = self.beats.send(now, held);
+        self.count_beats(seat, effects);
         self.beat_at = now + seat.heartbeat();
         let ballot = self.ballot;
         let message = Message::Heartbeat(Heartbeat {
             ballot,
-            beat: self.beat,
+            beat,
             decided,
             any: self.any(),
             recovered: match self.stage {
                 LeaderStage::Steady { recovered } => Some(recovered),
                 LeaderStage::CatchUp { .. } | LeaderStage::Recover { .. } => None,
             },
+            current: self.beats.current(),
         });
         self.announced = decided;
         self.announce_at = None;
@@ -495,20 +498,27 @@ impl Leader {
         now: Time,
         from: NodeId,
         Heard {
-            voted, is_voter, ..
+            beat,
+            number,
+            voted,
+            is_voter,
+            ..
         }: Heard,
         effects: &mut Effects<Message>,
     ) {
-        if let Some(peer) = seat.peers.find_mut(from)
-            && is_voter
-        {
-            peer.heard = Some(now);
+        if let Some(peer) = seat.peers.find_mut(from) {
+            peer.answer = peer.answer.max(number);
+            if is_voter {
+                peer.heard = Some(now);
+                peer.beat = peer.beat.max(beat);
+            }
         }
         if !self.is_busy(seat) {
             self.progress_at = now;
             self.moved_at = now;
         }
         self.reported = self.reported.max(voted);
+        self.count_beats(seat, effects);
         self.fill(seat, now, from, effects);
     }
 

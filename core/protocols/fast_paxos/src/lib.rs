@@ -14,6 +14,7 @@ mod candidate;
 mod caster;
 mod collision;
 mod contention;
+mod currency;
 mod dispatch;
 mod election;
 mod forward;
@@ -40,7 +41,7 @@ use election::Election;
 use leader::{Leader, Mode};
 use learner::Learner;
 use peers::Peers;
-use quorate_acceptor::{Acceptor, ForeignRecord, Random, restore};
+use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
 use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, FastQuorums, NodeSet, Slot, Time};
@@ -69,6 +70,7 @@ pub(crate) struct Seat {
     learner: Learner,
     forward: Submissions,
     reads: FastReads,
+    answers: Answers,
     contention: Contention,
     /// Present while a damaged acceptor may not vote.
     repair: Option<Repair>,
@@ -141,6 +143,7 @@ impl FastPaxos {
             learner: Learner::new(now),
             forward: Submissions::new(config.own, config.boot),
             reads: FastReads::new(config.boot),
+            answers: Answers::new(config.boot),
             contention: Contention::new(),
             repair: must_repair.then(|| Repair::new(config.boot, now)),
             must_report_repair: config.damage.was_found() && is_repairable,

@@ -3,7 +3,7 @@
 //! No message contains a time, because clocks are local. Every message may be lost, repeated and reordered. So each contains
 //! everything it claims (a ballot, a slot, a value, a request number), and none depends on its place in a stream.
 
-use quorate_acceptor::Promise;
+use quorate_acceptor::{Current, Promise};
 use quorate_types::{Ballot, Batch, Command, Slot, ValueId, ViewNumber, VoteKind};
 
 /// One message from node to node.
@@ -203,7 +203,7 @@ pub struct Decided {
 }
 
 /// A sign of life of the leader, sent on the urgent lane at every heartbeat interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     /// The leader's ballot.
     pub ballot: Ballot,
@@ -215,6 +215,8 @@ pub struct Heartbeat {
     pub any: Option<Slot>,
     /// The end of what phase 1 found, once all of that is decided.
     pub recovered: Option<Slot>,
+    /// What is known to have been all that was decided, and since when.
+    pub current: Option<Box<Current>>,
 }
 
 /// The answer to [`Heartbeat`].
@@ -224,6 +226,8 @@ pub struct Heard {
     pub ballot: Ballot,
     /// The number of the heartbeat.
     pub beat: u64,
+    /// The number of this answer. It rises with each, also over restarts.
+    pub number: u64,
     /// The sender's decided prefix.
     pub decided: Slot,
     /// The highest slot in which the sender holds a vote of any ballot, else `decided`.

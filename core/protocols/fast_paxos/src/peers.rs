@@ -15,6 +15,10 @@ pub(crate) struct Peer {
     pub(crate) decided: Slot,
     /// As a leader: when it last answered in this ballot, as an acceptor with a vote.
     pub(crate) heard: Option<Time>,
+    /// As a leader: the newest heartbeat that it heard as an acceptor with a vote.
+    pub(crate) beat: u64,
+    /// The highest number of its answers to heartbeats.
+    pub(crate) answer: u64,
     /// When anything last came from it.
     pub(crate) answered: Time,
     /// As a leader: the next slot to send to it.
@@ -57,6 +61,8 @@ impl Peers {
             link: None,
             decided: Slot::ZERO,
             heard: None,
+            beat: 0,
+            answer: 0,
             answered: Time(0),
             next: Slot::ZERO,
             credit: Credit::default(),

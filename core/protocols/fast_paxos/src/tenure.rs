@@ -24,6 +24,7 @@ impl FastPaxos {
         self.seat.election.leader = None;
         for peer in self.seat.peers.iter_mut() {
             peer.heard = promised.contains(peer.node).then_some(now);
+            peer.beat = 0;
             peer.restart_at(decided.next());
         }
         self.seat.reask();

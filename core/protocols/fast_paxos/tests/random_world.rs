@@ -45,6 +45,7 @@ fn adventures(
     println!("slots, confirmed reads, refusals, copies: {sums:?}");
 }
 
+/// Claim fp-14.
 #[test]
 fn nodes_with_disks_agree_through_misfortune_and_are_live_after_it() {
     adventures(|seed| voters(seed, Persistence::Disk), None, 0..100);

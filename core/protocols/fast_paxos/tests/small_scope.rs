@@ -317,6 +317,7 @@ impl Model for World {
             let heard = Message::Heard(quorate_fast_paxos::message::Heard {
                 ballot,
                 beat: 1,
+                number: 1,
                 decided: Slot::ZERO,
                 voted: Slot::ZERO,
                 is_voter: true,

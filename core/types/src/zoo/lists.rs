@@ -198,7 +198,7 @@ impl Plant {
     ];
 
     /// Plants in fast rounds: the tests of `core/protocols/fast_paxos` find each.
-    pub const FAST: [Plant; 11] = [
+    pub const FAST: [Plant; 12] = [
         Plant::ValuesCountedOnce,
         Plant::FastRoundCastTwice,
         Plant::FastQuorumTooSmall,
@@ -210,6 +210,7 @@ impl Plant {
         Plant::LoserForgotten,
         Plant::RepairedInItsBallot,
         Plant::FastReadUnasked,
+        Plant::FastAgeOfLeader,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -26,7 +26,7 @@ impl Ordering for FastPaxos {
     }
 
     fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> FastPaxos {
-        self.in_view(now, view, standing, past)
+        FastPaxos::begin(now, self.handover().begin(view, standing, past))
     }
 
     fn gone(message: &Message, upto: Slot) -> Option<Message> {

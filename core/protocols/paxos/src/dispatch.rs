@@ -25,7 +25,11 @@ impl Ordering for MultiPaxos {
     }
 
     fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> MultiPaxos {
-        self.in_view(now, view, standing, past)
+        let mut instance = MultiPaxos::begin(now, self.handover().begin(view, standing, past));
+        if planted(Plant::OldPolicyInNextView) {
+            instance.seat.policies = self.seat.policies;
+        }
+        instance
     }
 
     fn gone(message: &Message, upto: Slot) -> Option<Message> {

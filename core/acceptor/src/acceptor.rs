@@ -9,7 +9,9 @@ use crate::log::{Open, SlotLog};
 use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Digest, NodeId, Persistence, Slot, Time, ViewId};
+use quorate_types::{
+    Ballot, Batch, Digest, NodeId, Persistence, Slot, Time, ValueId, ViewId, VoteKind,
+};
 use std::collections::BTreeSet;
 
 /// An answer that may be sent once its records are durable.
@@ -30,6 +32,8 @@ pub enum DurableAnswer {
         ballot: Ballot,
         /// The slot.
         slot: Slot,
+        /// Whose choice the vote was.
+        kind: VoteKind,
         /// The kind of backing.
         backing: Backing,
     },
@@ -262,9 +266,11 @@ impl Acceptor {
         } else {
             Backing::Held
         };
+        let kind = VoteKind::Classic;
         let answer = DurableAnswer::Voted {
             ballot,
             slot,
+            kind,
             backing,
         };
         if let Some(chosen) = self.log.chosen(slot) {
@@ -276,7 +282,8 @@ impl Acceptor {
         }
         let is_recorded = self.is_voter && self.gate.is_on_disk();
         if let Some(open) = self.log.open(slot)
-            && (open.ballot == ballot || planted(Plant::VoteNotRewritten) && open.batch == batch)
+            && (open.ballot == ballot && open.kind == kind
+                || planted(Plant::VoteNotRewritten) && open.batch == batch)
         {
             assert!(open.batch == batch, "one ballot proposes one batch a slot");
             // A batch held while this node had no vote is not a vote until it is written as one.
@@ -292,12 +299,13 @@ impl Acceptor {
             return Verdict::Incomplete;
         }
         if self.is_voter {
-            self.record_vote(ballot, slot, batch.clone(), effects);
+            self.record_vote(ballot, slot, kind, batch.clone(), effects);
         }
         self.log.put(
             slot,
             Open {
                 ballot,
+                kind,
                 batch,
                 is_recorded,
             },
@@ -329,10 +337,62 @@ impl Acceptor {
         self.elided = upto;
     }
 
+    /// Phase 2 of a fast round of the promised ballot: votes for `batch`, its next value, in `slot`. Declines where it votes or
+    /// may have voted in the round already, and where the slot is decided or too far ahead.
+    pub fn try_cast<M>(
+        &mut self,
+        slot: Slot,
+        value: ValueId,
+        batch: Batch,
+        effects: &mut Effects<M>,
+    ) -> bool {
+        let ballot = self.promised;
+        let is_gap_before = batch.is_collecting() && !self.may_collect(slot);
+        if !self.may_cast(slot) || is_gap_before {
+            return false;
+        }
+        let kind = VoteKind::Fast(value);
+        self.record_vote(ballot, slot, kind, batch.clone(), effects);
+        let is_recorded = self.gate.is_on_disk();
+        self.log.put(
+            slot,
+            Open {
+                ballot,
+                kind,
+                batch,
+                is_recorded,
+            },
+        );
+        self.gate.after(DurableAnswer::Voted {
+            ballot,
+            slot,
+            kind,
+            backing: Backing::Vote,
+        });
+        true
+    }
+
+    /// Whether it may vote in the fast round of the promised ballot in `slot`: it has done so in no round of that ballot there,
+    /// as far as it remembers, and it remembers its votes in this slot.
+    #[must_use]
+    pub fn may_cast(&self, slot: Slot) -> bool {
+        let open = self.log.open(slot);
+        let is_free = open.is_none_or(|open| open.ballot < self.promised)
+            || planted(Plant::FastRoundCastTwice);
+        let remembers = !self.unknown.contains(&slot) || planted(Plant::UnknownSlotCast);
+        self.is_voter
+            && self.promised > Ballot::ZERO
+            && slot > self.log.decided()
+            && self.log.has_room(slot)
+            && is_free
+            && remembers
+    }
+
     fn record_vote<M>(
         &mut self,
         ballot: Ballot,
         slot: Slot,
+        kind: VoteKind,
         batch: Batch,
         effects: &mut Effects<M>,
     ) {
@@ -342,6 +402,7 @@ impl Acceptor {
         let vote = || Entry::Vote {
             slot,
             ballot,
+            kind,
             batch,
         };
         self.gate.write(vote, effects);
@@ -374,6 +435,7 @@ impl Acceptor {
             votes.push(Vote {
                 slot,
                 ballot: open.ballot,
+                kind: open.kind,
                 batch: open.batch.clone(),
             });
         }
@@ -505,86 +567,4 @@ impl Acceptor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use quorate_types::{GroupId, ViewNumber};
-
-    fn trim() -> Batch {
-        let command = quorate_types::Command {
-            id: quorate_types::CommandId::default(),
-            acknowledged: 0,
-            body: quorate_types::Body::Collect {
-                slot: Slot(1),
-                digest: Digest::default(),
-            },
-        };
-        Batch::new(quorate_types::Stamp::default(), vec![command])
-    }
-
-    /// Claim mp-61.
-    #[test]
-    fn a_vote_for_a_trim_needs_a_vote_or_a_decision_in_every_slot_before() {
-        let view = ViewId {
-            group: GroupId(1),
-            number: ViewNumber(1),
-        };
-        let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
-        let mut effects: Effects<()> = Vec::new();
-        let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
-        acceptor.decide(Some(Batch::noop()), &mut effects);
-        acceptor.vote(ballot, Slot(3), Batch::noop(), &mut effects);
-        let verdict = acceptor.vote(ballot, Slot(4), trim(), &mut effects);
-        assert_eq!(verdict, Verdict::Incomplete, "nothing is held in slot 2");
-        assert!(acceptor.log.open(Slot(4)).is_none());
-        acceptor.vote(ballot, Slot(2), Batch::noop(), &mut effects);
-        let verdict = acceptor.vote(ballot, Slot(4), trim(), &mut effects);
-        assert_eq!(verdict, Verdict::Voted);
-    }
-
-    /// Claim mp-62.
-    #[test]
-    fn slots_that_only_a_snapshot_brings_hold_back_no_vote_and_others_behind_them_do() {
-        let view = ViewId {
-            group: GroupId(1),
-            number: ViewNumber(1),
-        };
-        let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
-        let mut effects: Effects<()> = Vec::new();
-        let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
-        acceptor.set_elided(Slot(8));
-        let verdict = acceptor.vote(ballot, Slot(10), trim(), &mut effects);
-        assert_eq!(verdict, Verdict::Incomplete, "slot 9 is not decided");
-        let verdict = acceptor.vote(ballot, Slot(9), trim(), &mut effects);
-        assert_eq!(verdict, Verdict::Voted);
-        let mut observer = Acceptor::new(view, Standing::Observer, Persistence::Disk);
-        let verdict = observer.vote(ballot, Slot(10), trim(), &mut effects);
-        assert_eq!(verdict, Verdict::Voted, "who has no vote only holds");
-    }
-
-    #[test]
-    fn pages_follow_each_other_and_leave_no_vote_out() {
-        let view = ViewId {
-            group: GroupId(1),
-            number: ViewNumber(1),
-        };
-        let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Memory);
-        let mut effects: Effects<()> = Vec::new();
-        let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
-        let slots: Vec<Slot> = (1..=7).map(Slot).collect();
-        for slot in &slots {
-            acceptor.vote(ballot, *slot, Batch::noop(), &mut effects);
-        }
-        let batch = Batch::noop().weight();
-        for (most, bytes) in [(1, usize::MAX), (3, usize::MAX), (7, 2 * batch), (7, 0)] {
-            let mut told = Vec::new();
-            let mut next = Some(Slot(1));
-            while let Some(from) = next {
-                let page = acceptor.page(ballot, from, most, bytes);
-                assert!(page.votes.len() <= most);
-                told.extend(page.votes.iter().map(|vote| vote.slot));
-                next = page.next;
-            }
-            assert_eq!(told, slots, "{most} slots or {bytes} bytes a page");
-        }
-    }
-}
+mod tests;

@@ -8,18 +8,18 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
 use std::collections::VecDeque;
 
-/// Values sent to one peer and not acknowledged.
+/// Values sent to one peer and not acknowledged. `N` numbers them in the order of sending.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Credit {
-    in_flight: VecDeque<(Slot, usize)>,
+pub struct Credit<N = Slot> {
+    in_flight: VecDeque<(N, usize)>,
     /// Invariant: the sum over `in_flight`.
     bytes: usize,
     /// When the oldest unanswered value was sent, or the last answer came.
     stalled_since: Time,
 }
 
-impl Default for Credit {
-    fn default() -> Credit {
+impl<N> Default for Credit<N> {
+    fn default() -> Credit<N> {
         Credit {
             in_flight: VecDeque::new(),
             bytes: 0,
@@ -28,7 +28,7 @@ impl Default for Credit {
     }
 }
 
-impl Credit {
+impl<N: Copy + Ord> Credit<N> {
     /// Whether one more value may be sent. An idle peer always takes one, however large.
     #[must_use]
     pub fn has_room(&self, limits: &Limits) -> bool {
@@ -53,18 +53,18 @@ impl Credit {
     }
 
     /// Charges credit for a value that is sent.
-    pub fn charge(&mut self, now: Time, slot: Slot, bytes: usize) {
+    pub fn charge(&mut self, now: Time, number: N, bytes: usize) {
         if self.in_flight.is_empty() {
             self.stalled_since = now;
         }
-        self.in_flight.push_back((slot, bytes));
+        self.in_flight.push_back((number, bytes));
         self.bytes += bytes;
     }
 
     /// Returns the credit for all values sent up to `upto`.
-    pub fn refund(&mut self, now: Time, upto: Slot) {
-        while let Some((slot, bytes)) = self.in_flight.front().copied() {
-            if slot > upto {
+    pub fn refund(&mut self, now: Time, upto: N) {
+        while let Some((number, bytes)) = self.in_flight.front().copied() {
+            if number > upto {
                 break;
             }
             self.in_flight.pop_front();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_idle_peer_takes_one_value_however_large_and_then_none() {
-        let mut credit = Credit::default();
+        let mut credit: Credit = Credit::default();
         assert!(credit.has_room(&limits()));
         credit.charge(Time(1), Slot(1), 500);
         assert!(!credit.has_room(&limits()));
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_answer_returns_the_credit_of_the_slots_it_names_and_of_no_later_one() {
-        let mut credit = Credit::default();
+        let mut credit: Credit = Credit::default();
         credit.charge(Time(1), Slot(1), 10);
         credit.charge(Time(1), Slot(2), 20);
         assert!(!credit.has_room(&limits()), "two values are in flight");

@@ -6,7 +6,7 @@
 //! votes from an earlier start.
 
 use crate::limits::OPEN_SLOTS;
-use quorate_types::{Ballot, Batch, Slot, Wall};
+use quorate_types::{Ballot, Batch, Slot, VoteKind, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The batch held for a slot above the decided prefix.
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Open {
     /// The ballot voted in or heard of.
     pub ballot: Ballot,
+    /// Whose choice it was.
+    pub kind: VoteKind,
     /// The batch of that ballot.
     pub batch: Batch,
     /// A vote record with this batch was written.
@@ -175,6 +177,7 @@ mod tests {
         for slot in 2..=OPEN_SLOTS + 1 {
             let open = Open {
                 ballot: Ballot::ZERO,
+                kind: VoteKind::Classic,
                 batch: Batch::noop(),
                 is_recorded: false,
             };

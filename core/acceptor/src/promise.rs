@@ -1,6 +1,6 @@
 //! An acceptor's answer to a candidate: its promise and, in pages, the votes that bind the candidate.
 
-use quorate_types::{Ballot, Batch, Slot, Wall};
+use quorate_types::{Ballot, Batch, Slot, VoteKind, Wall};
 
 /// One page of an acceptor's answer to a prepare.
 ///
@@ -35,6 +35,8 @@ pub struct Vote {
     pub slot: Slot,
     /// The ballot.
     pub ballot: Ballot,
+    /// Whose choice it was.
+    pub kind: VoteKind,
     /// The batch voted for.
     pub batch: Batch,
 }

@@ -4,7 +4,7 @@ use crate::acceptor::Acceptor;
 use crate::log::{Open, SlotLog};
 use quorate_ordering::{Damage, Entry, Record};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Slot, ViewId};
+use quorate_types::{Ballot, Batch, Slot, ViewId, VoteKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl std::error::Error for ForeignRecord {}
 
 #[derive(Default)]
 struct Held {
-    vote: Option<(Ballot, Batch)>,
+    vote: Option<(Ballot, VoteKind, Batch)>,
     chosen: Option<Batch>,
 }
 
@@ -57,12 +57,13 @@ pub fn restore(
             Entry::Vote {
                 slot,
                 ballot,
+                kind,
                 batch,
             } => {
                 promised = promised.max(ballot);
                 let vote = &mut held.entry(slot).or_default().vote;
-                if vote.as_ref().is_none_or(|(old, _)| *old <= ballot) {
-                    *vote = Some((ballot, batch));
+                if vote.as_ref().is_none_or(|(old, ..)| *old <= ballot) {
+                    *vote = Some((ballot, kind, batch));
                 }
             }
             Entry::Chosen { slot, batch } => held.entry(slot).or_default().chosen = Some(batch),
@@ -128,7 +129,7 @@ fn rebuild(
     for (slot, entry) in held {
         let continues = slot == log.decided().next();
         if continues && (slot <= decided || entry.chosen.is_some()) {
-            let vote = entry.vote.map(|(_, batch)| batch);
+            let vote = entry.vote.map(|(.., batch)| batch);
             let batch = if planted(Plant::OwnVoteOverChosen) {
                 vote.or(entry.chosen)
             } else {
@@ -137,12 +138,13 @@ fn rebuild(
             log.decide_next(batch);
         } else if damage.was_found() && entry.chosen.is_some() {
             unknown.insert(slot);
-        } else if let Some((ballot, batch)) = entry.vote {
+        } else if let Some((ballot, kind, batch)) = entry.vote {
             let is_recorded = true;
             log.put(
                 slot,
                 Open {
                     ballot,
+                    kind,
                     batch,
                     is_recorded,
                 },
@@ -186,6 +188,7 @@ mod tests {
         Entry::Vote {
             slot: Slot(slot),
             ballot: ballot(round),
+            kind: VoteKind::Classic,
             batch: batch(wall),
         }
     }

@@ -222,6 +222,7 @@ mod tests {
         record(Entry::Vote {
             slot: Slot(slot),
             ballot: Ballot::ZERO,
+            kind: quorate_types::VoteKind::Classic,
             batch: Batch::noop(),
         })
     }

@@ -1,6 +1,6 @@
 //! The log records of acceptors and learners, which survive a restart. All protocols use the same records.
 
-use quorate_types::{Ballot, Batch, Digest, Slot, ViewId};
+use quorate_types::{Ballot, Batch, Digest, Slot, ViewId, VoteKind};
 
 /// One entry of the log, and the view that it belongs to. Applying the entries of a view in order gives
 /// its state; repeated entries do no harm.
@@ -26,6 +26,8 @@ pub enum Entry {
         slot: Slot,
         /// The ballot.
         ballot: Ballot,
+        /// Whose choice it was. In one ballot a classic vote of a slot comes after a fast one, never before.
+        kind: VoteKind,
         /// The batch voted for.
         batch: Batch,
     },

@@ -125,6 +125,7 @@ mod tests {
             entry: Entry::Vote {
                 slot: Slot(slot),
                 ballot: Ballot::ZERO,
+                kind: quorate_types::VoteKind::Classic,
                 batch: Batch::noop(),
             },
         }

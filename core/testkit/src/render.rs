@@ -2,7 +2,7 @@
 
 use crate::protocol::{MessageOf, ScriptedProtocol};
 use quorate_ordering::{Decision, Effect, Entry, Record, Role};
-use quorate_types::{Ballot, Batch, Body, NodeSet};
+use quorate_types::{Ballot, Batch, Body, NodeSet, VoteKind};
 use std::fmt::Debug;
 
 /// `b1.2`: round 1 of node 2; `b1.2.3` where its boot is 3 and not 1.
@@ -15,6 +15,15 @@ pub fn ballot(ballot: Ballot) -> String {
         format!("b{round}.{}", node.0)
     } else {
         format!("b{round}.{}.{boot}", node.0)
+    }
+}
+
+/// ` fast v1.2` for a vote in a fast round for value 1 of node 2; nothing for a classic one.
+#[must_use]
+pub fn fast(kind: VoteKind) -> String {
+    match kind {
+        VoteKind::Fast(value) => format!(" fast {value}"),
+        VoteKind::Classic => String::new(),
     }
 }
 
@@ -62,8 +71,9 @@ pub fn record(record: &Record) -> String {
         Entry::Vote {
             slot,
             ballot: b,
+            kind,
             batch: value,
-        } => format!("vote {slot} {} {}", ballot(*b), batch(value)),
+        } => format!("vote {slot} {}{} {}", ballot(*b), fast(*kind), batch(value)),
         Entry::Chosen { slot, batch: value } => format!("chosen {slot} {}", batch(value)),
         Entry::Decided { upto } => format!("decided upto {upto}"),
         Entry::Trimmed { upto } => format!("trimmed upto {upto}"),

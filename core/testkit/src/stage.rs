@@ -105,6 +105,11 @@ impl<P: ScriptedProtocol> Stage<P> {
                 let slot = slot(at)?;
                 self.event(node(who)?, Event::Executed { slot });
             }
+            ["close", who, at] => {
+                let last = slot(at)?;
+                self.event(node(who)?, Event::Close { last });
+            }
+            ["over", who] => self.event(node(who)?, Event::Over),
             ["transfer", who] => self.event(node(who)?, Event::TransferLeadership { to: None }),
             ["expect", rest @ ..] => self.expect(rest)?,
             _ => return Err("no such line".into()),

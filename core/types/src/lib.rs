@@ -10,6 +10,7 @@ mod cancel;
 mod client;
 mod command;
 mod digest;
+mod fast_quorums;
 mod groups;
 mod ids;
 mod image_bytes;
@@ -29,6 +30,7 @@ mod terms;
 mod time;
 mod timers;
 mod view;
+mod vote_kind;
 pub mod zoo;
 
 pub use agenda::Agenda;
@@ -37,6 +39,7 @@ pub use cancel::{CANCELLED_AT_ONCE, cancel_payload, cancelled};
 pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
 pub use digest::Digest;
+pub use fast_quorums::{FastQuorums, FastQuorumsError};
 pub use groups::{GroupChange, GroupChangeError, GroupEntry, GroupMember};
 pub use ids::{
     Attachment, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet,
@@ -63,3 +66,4 @@ pub use view::{
     Member, MemberChange, ObjectSpec, Persistence, Rejoin, View, ViewChange, ViewChangeError,
     ViewId, ViewNumber,
 };
+pub use vote_kind::{ValueId, VoteKind};

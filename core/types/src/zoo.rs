@@ -386,6 +386,30 @@ pub enum Plant {
     SnapshotsKept,
     /// No leader judges that a session has expired.
     SessionsKept,
+    /// Whoever recovers a fast round counts each value once, however many voted for it.
+    ValuesCountedOnce,
+    /// An acceptor votes a second time in a fast round after a restart.
+    FastRoundCastTwice,
+    /// As many votes as a classic round needs decide a fast one.
+    FastQuorumTooSmall,
+    /// Votes of a fast round are counted whatever they are for.
+    FastVotesOfAnyValue,
+    /// The leader's watermark is taken for the decision of the own fast vote.
+    FastVoteDecidedByWatermark,
+    /// A fast round is recovered as soon as two values have votes, though one of them can still be decided.
+    RecoveredBeforeCollision,
+    /// An acceptor votes in a fast round where it may have lost its vote.
+    UnknownSlotCast,
+    /// An acceptor goes on voting fast in a ballot of which nobody has told it that it may.
+    AnyOfOldBallot,
+    /// What lost a collision is not proposed again.
+    LoserForgotten,
+    /// An acceptor whose log was damaged votes fast again in the ballot in which it may have voted.
+    RepairedInItsBallot,
+    /// Reads reflect only what the leader itself knows to be voted for.
+    FastReadUnasked,
+    /// The age of a state counts as if the leader knew all that fast rounds decided.
+    FastAgeOfLeader,
 }
 
 mod lists;

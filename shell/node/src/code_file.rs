@@ -355,6 +355,7 @@ mod tests {
             entry: Entry::Vote {
                 slot: Slot(slot),
                 ballot: Ballot::ZERO,
+                kind: quorate_types::VoteKind::Classic,
                 batch: batch.clone(),
             },
         };

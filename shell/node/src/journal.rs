@@ -343,6 +343,7 @@ mod tests {
             Entry::Vote {
                 slot: Slot(10),
                 ballot,
+                kind: quorate_types::VoteKind::Classic,
                 batch: Batch::noop(),
             },
         ];
@@ -391,6 +392,7 @@ mod tests {
             let record = record(Entry::Vote {
                 slot: Slot(slot),
                 ballot: Ballot::ZERO.next(ViewNumber(1), NodeId(2), 1),
+                kind: quorate_types::VoteKind::Classic,
                 batch: Batch::new(quorate_types::Stamp::default(), vec![command]),
             });
             journal.append(Mark(slot), &record);

@@ -410,6 +410,7 @@ fn known(records: &[Record]) -> BTreeMap<Slot, Known> {
                 slot,
                 ballot,
                 batch,
+                ..
             } => {
                 let is_newer = |(_, held, _): &(_, Ballot, _)| held <= ballot;
                 if votes.get(slot).is_none_or(is_newer) {
@@ -518,6 +519,7 @@ mod tests {
         let entry = Entry::Vote {
             slot,
             ballot,
+            kind: quorate_types::VoteKind::Classic,
             batch,
         };
         record(view, entry)

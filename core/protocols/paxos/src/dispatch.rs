@@ -1,10 +1,9 @@
 //! Passes every event to its role, and does the work that concerns several roles.
 
-use crate::forward::Fate;
 use crate::leader::Tenure;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Trimmed};
 use crate::{MultiPaxos, Part};
-use quorate_acceptor::{DurableAnswer, Verdict};
+use quorate_acceptor::{DurableAnswer, Fate, Verdict};
 use quorate_ordering::{
     Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
@@ -26,7 +25,11 @@ impl Ordering for MultiPaxos {
     }
 
     fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> MultiPaxos {
-        self.in_view(now, view, standing, past)
+        let mut instance = MultiPaxos::begin(now, self.handover().begin(view, standing, past));
+        if planted(Plant::OldPolicyInNextView) {
+            instance.seat.policies = self.seat.policies;
+        }
+        instance
     }
 
     fn gone(message: &Message, upto: Slot) -> Option<Message> {
@@ -493,6 +496,7 @@ impl MultiPaxos {
                 DurableAnswer::Voted {
                     ballot,
                     slot,
+                    kind: _,
                     backing,
                 } => self.vote_is_durable(now, (ballot, slot, backing), effects),
                 DurableAnswer::Heard {

@@ -7,20 +7,11 @@
 
 use crate::leader::{Leader, LeaderStage};
 use crate::message::{Forward, Message, Returned};
-use crate::queue::Source;
 use crate::{MultiPaxos, Part, Seat};
+use quorate_acceptor::{Fate, Source};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// What may have happened to a command that this node submitted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    /// It was neither proposed nor forwarded, or certainly without effect.
-    Unproposed,
-    /// An earlier proposal or forward may still be decided.
-    Open,
-}
 
 #[derive(Clone, PartialEq, Debug)]
 struct Kept {
@@ -232,10 +223,26 @@ impl MultiPaxos {
 }
 
 impl Leader {
+    /// Parts copies of commands that wait here or are in flight from the rest.
+    fn part(&self, commands: Vec<Command>) -> (Vec<Command>, Vec<Command>) {
+        self.held.part(commands, self.waiting())
+    }
+
+    /// All commands that wait for a slot or are in flight.
+    fn waiting(&self) -> impl Iterator<Item = &Command> {
+        let proposed = self.in_flight.iter();
+        let proposed = proposed.flat_map(|proposal| proposal.batch.commands());
+        self.queue.commands().chain(proposed)
+    }
+
+    pub(crate) fn check_held(&self) {
+        self.held.check(self.waiting());
+    }
+
     /// This node leads and everything of earlier ballots is decided: proposes all kept commands of which no copy waits.
     pub(crate) fn adopt_outstanding(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
         seat.deliver(effects);
-        let originals = self.originals(seat.forward.commands());
+        let originals = (self.held).originals(seat.forward.commands(), self.waiting());
         let copies: BTreeSet<CommandId> = (seat.forward.commands())
             .filter(|command| originals.has(command))
             .map(|command| command.id)

@@ -6,13 +6,10 @@
 
 use crate::Seat;
 use crate::candidate::PhaseOneFound;
-use crate::currency::Beats;
-use crate::held::Held;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
 use crate::policies::{AcceptorsAsked, VotesTold};
-use crate::queue::{Origin, Queue, Source};
 use crate::steps::Steps;
-use quorate_acceptor::{Backing, Vote};
+use quorate_acceptor::{Backing, Beats, Held, Origin, Queue, Source, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
@@ -61,7 +58,7 @@ pub(crate) struct Leader {
     /// The sequences that the queue and the slots in flight hold.
     pub(crate) held: Held,
     since: Time,
-    beats: Beats,
+    pub(crate) beats: Beats,
     pub(crate) beat_at: Time,
     /// The decided watermark that every message sent so far could carry.
     announced: Slot,
@@ -461,7 +458,7 @@ impl Leader {
         let decided = seat.acceptor.log.decided();
         let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now(self.proposed()));
         let beat = self.beats.send(now, held);
-        self.beats.count(seat, effects);
+        self.count_beats(seat, effects);
         self.beat_at = now + seat.heartbeat();
         let successor = self.transfer.map(|(successor, _)| successor);
         let wants_lease = now < self.wants_lease_until && successor.is_none();
@@ -517,7 +514,7 @@ impl Leader {
             let sent_at = self.beats.sent_at(beat);
             peer.granted = peer.granted.max(if is_late { Some(now) } else { sent_at });
         }
-        self.beats.count(seat, effects);
+        self.count_beats(seat, effects);
         self.fill(seat, now, from, effects);
     }
 

@@ -6,8 +6,8 @@
 use crate::limits::TAUGHT_AGAIN;
 use crate::message::{Learn, Learned, Message, Trimmed};
 use crate::peers::Taught;
-use crate::questions::OpenQuestions;
 use crate::{MultiPaxos, Part, Seat};
+use quorate_acceptor::OpenQuestions;
 use quorate_ordering::{ConflictingDecisions, Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time};

@@ -12,16 +12,12 @@ mod dispatch;
 mod election;
 mod flow;
 mod forward;
-mod held;
 mod leader;
 mod learner;
 mod limits;
 pub mod message;
 mod peers;
 mod policies;
-mod questions;
-mod queue;
-mod random;
 mod reads;
 mod repair;
 mod steps;
@@ -35,7 +31,6 @@ pub use message::Message;
 pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
-use currency::Answers;
 use deferral::Deferred;
 use election::Election;
 use forward::Submissions;
@@ -43,11 +38,10 @@ use leader::Leader;
 use learner::Learner;
 use peers::Peers;
 use policies::Policies;
-use quorate_acceptor::{Acceptor, ForeignRecord, restore};
+use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
 use quorate_ordering::{Config, Damage, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
-use random::Random;
 use reads::PaxosReads;
 use repair::Repair;
 use tally::Tally;
@@ -120,11 +114,10 @@ impl MultiPaxos {
     /// # Errors
     /// When a record is of another view.
     pub fn new(
-        config: Config,
+        mut config: Config,
         recovered: Vec<Record>,
         now: Time,
     ) -> Result<MultiPaxos, ForeignRecord> {
-        let mut config = config;
         if planted(Plant::ElectionsTenTimesSlower) {
             config.timing.election_min = Duration(config.timing.election_min.0 * 10);
             config.timing.election_max = Duration(config.timing.election_max.0 * 10);

@@ -1,18 +1,5 @@
 //! The bounds of what this protocol alone keeps, each with its reason; the others are `quorate_ordering::Limits`.
 
-use quorate_types::Duration;
-
-/// Heartbeats whose sending time a leader remembers, to measure leases; answers to older ones are ignored.
-pub(crate) const BEATS: usize = 64;
-
-/// Answers to heartbeats whose time a follower remembers: six seconds of them. What a leader says comes back sooner,
-/// or says nothing about the age of what it says.
-pub(crate) const ANSWERS: usize = 256;
-
-/// A question for decided slots stays the only one to its peer for so many times the time after which another peer is
-/// asked: links lose nothing while they are up, so the answer is on its way.
-pub(crate) const OPEN_FOR: u64 = 8;
-
 /// The same slots are told again on one link only after so many times that time: less than a learner waits.
 pub(crate) const TAUGHT_AGAIN: u64 = 4;
 
@@ -22,12 +9,6 @@ pub(crate) const TALLY_SLOTS: u64 = 4096;
 
 /// A chosen acceptor is suspected when nothing was decided for this part of the time after which proposals are sent again.
 pub(crate) const STEP_PATIENCE: u64 = 2;
-
-/// Another peer is asked when an answer takes this many times as long as the last one took.
-pub(crate) const SLOWER: u64 = 4;
-
-/// The longest wait for an answer of one peer, and for an answer at all. A slow link brings a chunk in less.
-pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(60_000);
 
 /// Proposals for the trim of logs that wait for an acceptor's vote: a leader has one under way, and another one that took over may
 /// have found a few.

@@ -4,8 +4,9 @@
 //! lost, repeated and reordered. So each contains everything it claims (a ballot, a range of slots, a
 //! request number), and none depends on its place in a stream.
 
+pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
-use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, Refusal, Slot, ViewNumber};
+use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -287,16 +288,6 @@ pub struct Heartbeat {
     pub wants_lease: bool,
     /// What the leader knows to have been all that was decided, and since when.
     pub current: Option<Box<Current>>,
-}
-
-/// When the leader had received the answers in `heard`, no leader knew a slot above `decided` to be decided:
-/// a quorum heard a heartbeat that was sent after that.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Current {
-    /// The leader's decided prefix at that time.
-    pub decided: Slot,
-    /// For each node that had answered, the highest [`Heard::number`] that had come from it.
-    pub heard: Vec<(NodeId, u64)>,
 }
 
 /// The answer to [`Heartbeat`].

@@ -1,11 +1,10 @@
 //! How a leadership begins, and what becomes of what it had not ordered when it ends.
 
 use crate::candidate::PhaseOneFound;
-use crate::forward::Fate;
 use crate::leader::{Leader, Proposal};
 use crate::message::Message;
-use crate::queue::{Origin, Run, Source};
 use crate::{MultiPaxos, Part};
+use quorate_acceptor::{Fate, Origin, Run, Source};
 use quorate_ordering::Effects;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Command, Slot, Time};

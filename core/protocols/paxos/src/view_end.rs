@@ -6,9 +6,9 @@
 
 use crate::message::{Message, Trimmed};
 use crate::{MultiPaxos, Part};
-use quorate_ordering::{Config, Damage, Effect, Effects, Lane, Standing, ViewPast};
+use quorate_ordering::{Beginning, Config, Damage, Effect, Effects, Handover, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Duration, NodeSet, Persistence, Slot, Time, View};
+use quorate_types::{Duration, NodeSet, Slot, Time};
 
 impl MultiPaxos {
     /// The view ends with `last`.
@@ -60,55 +60,40 @@ impl MultiPaxos {
         }
     }
 
-    /// An instance of another view at the same node, which has `past` of it. Whoever leads this view stands at once in the next
-    /// one, or the first acceptor there if the leader is none.
-    pub(crate) fn in_view(
-        &self,
-        now: Time,
-        view: View,
-        standing: Standing,
-        past: ViewPast,
-    ) -> MultiPaxos {
-        let own = &self.seat.config;
-        let is_lost = past == ViewPast::Lost;
-        let (records, damage) = match past {
-            ViewPast::None => (Vec::new(), Damage::default()),
-            ViewPast::Records(records) => (records, Damage::default()),
-            ViewPast::Damaged(records) => (records, Damage::anything()),
-            ViewPast::Lost => (Vec::new(), Damage::anything()),
-        };
-        let (standing, damage) = match view.persistence {
-            Persistence::Disk => (standing, damage),
-            // What a node had in memory is lost with each restart, and its directory may be an old copy that names fewer views than it
-            // voted in: it votes no more.
-            Persistence::Memory if is_lost => (Standing::Observer, Damage::default()),
-            Persistence::Memory => (standing, Damage::default()),
-        };
-        let leader = self.role().leader(own.own);
-        let leader = leader.filter(|leader| view.acceptors.contains(*leader));
-        let first = leader.or_else(|| view.acceptors.iter().next());
-        let config = Config {
-            seed: own.seed ^ view.number.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-            view,
-            standing,
-            damage,
-            ..own.clone()
-        };
-        let is_first = first == Some(config.own);
+    /// What this instance hands to that of another view.
+    #[must_use]
+    pub fn handover(&self) -> Handover {
+        let config = self.seat.config.clone();
+        let peers = self.seat.peers.iter();
+        Handover {
+            leader: self.role().leader(config.own),
+            links: peers
+                .filter_map(|peer| Some((peer.node, peer.link?)))
+                .collect(),
+            config,
+        }
+    }
+
+    /// An instance for the view of `beginning`, after the instance of another view at the same node.
+    #[must_use]
+    pub fn begin(now: Time, beginning: Beginning) -> MultiPaxos {
+        let Beginning {
+            config,
+            records,
+            stands,
+            links,
+        } = beginning;
         let mut instance = MultiPaxos::new(config.clone(), records, now).unwrap_or_else(|_| {
             let damage = Damage::anything();
             MultiPaxos::new(Config { damage, ..config }, Vec::new(), now)
                 .expect("an empty log has no foreign record")
         });
-        for peer in self.seat.peers.iter() {
-            if let Some(known) = instance.seat.peers.find_mut(peer.node) {
-                known.link = peer.link;
+        for (node, link) in links {
+            if let Some(known) = instance.seat.peers.find_mut(node) {
+                known.link = Some(link);
             }
         }
-        if planted(Plant::OldPolicyInNextView) {
-            instance.seat.policies = self.seat.policies;
-        }
-        if is_first {
+        if stands {
             instance.seat.election.stand_after(Duration::ZERO);
         }
         instance

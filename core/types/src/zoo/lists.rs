@@ -201,6 +201,22 @@ impl Plant {
         Plant::SessionsKept,
     ];
 
+    /// Plants in fast rounds: the tests of `core/protocols/fast_paxos` find each.
+    pub const FAST: [Plant; 12] = [
+        Plant::ValuesCountedOnce,
+        Plant::FastRoundCastTwice,
+        Plant::FastQuorumTooSmall,
+        Plant::FastVotesOfAnyValue,
+        Plant::FastVoteDecidedByWatermark,
+        Plant::RecoveredBeforeCollision,
+        Plant::UnknownSlotCast,
+        Plant::AnyOfOldBallot,
+        Plant::LoserForgotten,
+        Plant::RepairedInItsBallot,
+        Plant::FastReadUnasked,
+        Plant::FastAgeOfLeader,
+    ];
+
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 13] = [
         Plant::ProposalsNotSentAgain,

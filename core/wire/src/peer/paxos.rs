@@ -353,6 +353,7 @@ fn take_promise(r: &mut Reader<'_>) -> Result<Promise, WireError> {
             Ok(Vote {
                 slot: take_slot(r)?,
                 ballot: take_ballot(r)?,
+                kind: quorate_types::VoteKind::Classic,
                 batch: take_batch(r)?,
             })
         })?,

@@ -2,7 +2,9 @@
 
 use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
-use crate::drawn_views::{group, group_change, member, member_change, view, view_change};
+use crate::drawn_views::{
+    group, group_change, levels, member, member_change, view, view_change, vote_kind,
+};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -232,12 +234,6 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
     }
 }
 
-fn levels(draw: &mut Draw) -> Levels {
-    let oldest = 19 + draw.below(3) as u16;
-    let newest = oldest.max(20) + draw.below(3) as u16;
-    Levels::new(Level(oldest), Level(newest)).expect("ascending")
-}
-
 pub(crate) fn answer(draw: &mut Draw) -> ToClient {
     match draw.below(10) {
         9 => ToClient::Resumed {
@@ -394,6 +390,7 @@ fn promise(draw: &mut Draw) -> Promise {
         votes: draw.list(4, |draw| Vote {
             slot: slot(draw),
             ballot: ballot(draw),
+            kind: quorate_types::VoteKind::Classic,
             batch: batch(draw),
         }),
         unknown: draw.list(3, slot),
@@ -538,6 +535,7 @@ pub(crate) fn record(draw: &mut Draw) -> Record {
         1 => Entry::Vote {
             slot: slot(draw),
             ballot: ballot(draw),
+            kind: vote_kind(draw),
             batch: batch(draw),
         },
         2 => Entry::Chosen {

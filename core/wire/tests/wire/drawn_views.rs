@@ -113,3 +113,16 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     };
     view
 }
+
+/// Whose choice a vote in a view is.
+pub(crate) fn vote_kind(draw: &mut Draw) -> VoteKind {
+    let (node, boot, number) = (NodeId(draw.below(64) as u16), draw.number(), draw.number());
+    let fast = VoteKind::Fast(ValueId { node, boot, number });
+    if draw.flag() { fast } else { VoteKind::Classic }
+}
+
+pub(crate) fn levels(draw: &mut Draw) -> Levels {
+    let oldest = 19 + draw.below(3) as u16;
+    let newest = oldest.max(20) + draw.below(3) as u16;
+    Levels::new(Level(oldest), Level(newest)).expect("ascending")
+}

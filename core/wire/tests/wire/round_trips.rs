@@ -159,6 +159,7 @@ fn a_follower_logs_the_bytes_that_the_leader_sent() {
     let entry = Entry::Vote {
         slot: Slot(1),
         ballot: Ballot::ZERO,
+        kind: quorate_types::VoteKind::Classic,
         batch: batch.clone(),
     };
     let record = Record {

@@ -495,6 +495,20 @@ fn records() -> Vec<Sample> {
             Entry::Vote {
                 slot: Slot(92),
                 ballot: BALLOT,
+                kind: quorate_types::VoteKind::Classic,
+                batch: batch(),
+            },
+        ),
+        (
+            "record_fast_vote",
+            Entry::Vote {
+                slot: Slot(92),
+                ballot: BALLOT,
+                kind: quorate_types::VoteKind::Fast(quorate_types::ValueId {
+                    node: NodeId(2),
+                    boot: 5,
+                    number: 77,
+                }),
                 batch: batch(),
             },
         ),

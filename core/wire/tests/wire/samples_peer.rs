@@ -242,6 +242,7 @@ fn promise_page() -> Promise {
         votes: vec![Vote {
             slot: Slot(92),
             ballot: LOW,
+            kind: quorate_types::VoteKind::Classic,
             batch: batch(),
         }],
         unknown: vec![Slot(97), Slot(98)],

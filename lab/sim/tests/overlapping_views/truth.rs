@@ -35,6 +35,7 @@ impl Truth<'_> {
                 slot,
                 ballot,
                 batch,
+                ..
             } = entry
             {
                 let nobody = (batch, NodeSet::empty());

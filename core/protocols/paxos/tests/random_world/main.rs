@@ -7,64 +7,30 @@
     reason = "a test reads from its environment which seeds to run"
 )]
 
-mod world;
+use quorate_ordering::{Config, Ordering, Record, Role};
+use quorate_paxos::MultiPaxos;
+use quorate_testkit::{World, WorldProtocol, adventure, view};
+use quorate_types::{NodeId, OrderingName, Persistence, Time, View};
 
-use quorate_ordering::{Ordering, Role};
-use quorate_types::{NodeId, OrderingName, Persistence, Slot};
-use std::collections::BTreeSet;
-use world::World;
+struct Paxos;
 
-fn adventure(
-    seed: u64,
-    nodes: u16,
-    persistence: Persistence,
-    ordering: OrderingName,
-) -> (u64, u64, u64) {
-    let mut world = World::new(seed, nodes, persistence, ordering);
-    for _ in 0..60 {
-        for _ in 0..world.dice.below(6) {
-            let id = world.some_node();
-            world.submit(id);
-            let id = world.some_node();
-            world.read(id);
-        }
-        if world.dice.chance(40) {
-            world.misfortune();
-        }
-        let pause = 1 + world.dice.below(150);
-        world.run(pause);
+impl WorldProtocol for Paxos {
+    type Instance = MultiPaxos;
+
+    fn start(config: Config, records: Vec<Record>, now: Time) -> MultiPaxos {
+        let mut config = config;
+        (config.limits.step_first_slots, config.limits.step_slots) = (2, 12);
+        MultiPaxos::new(config, records, now).expect("its own records")
     }
-    world.heal();
-    world.run(6000);
-    for (id, node) in &world.nodes {
-        assert!(
-            node.open.is_empty(),
-            "seed {seed}: {id} left {:?} open",
-            node.open
-        );
+}
+
+/// A view of nodes that all vote.
+fn voters(nodes: u16, persistence: Persistence, ordering: OrderingName) -> View {
+    View {
+        level: ordering.level(),
+        ordering,
+        ..view(nodes, nodes, persistence)
     }
-    assert!(
-        world.read_floor.is_empty(),
-        "seed {seed}: every read is answered"
-    );
-    let before = world.decided.len();
-    for id in world.view.nodes().iter() {
-        world.submit(id);
-    }
-    world.run(1500);
-    let after = world.decided.len();
-    assert_eq!(
-        after - before,
-        nodes as usize,
-        "seed {seed}: live once faults stop"
-    );
-    let ends: BTreeSet<Slot> = world.nodes.values().map(|node| node.executed).collect();
-    assert_eq!(
-        ends.len(),
-        1,
-        "seed {seed}: all nodes reach the same slot: {ends:?}"
-    );
-    (world.highest.0, world.confirmed, world.refused)
 }
 
 fn adventures(persistence: Persistence, ordering: OrderingName, seeds: std::ops::Range<u64>) {
@@ -77,11 +43,14 @@ fn adventures(persistence: Persistence, ordering: OrderingName, seeds: std::ops:
     let mut sums = (0, 0, 0);
     for seed in seeds {
         let nodes = if seed % 3 == 0 { 5 } else { 3 };
-        let told = std::panic::catch_unwind(|| adventure(seed, nodes, persistence, ordering));
-        let Ok((slots, confirmed, refused)) = told else {
+        let view = voters(nodes, persistence, ordering);
+        let told = std::panic::catch_unwind(|| adventure::<Paxos>(seed, view, None));
+        let Ok(world) = told else {
             panic!("failed with SEED={seed}, {persistence:?}, {ordering}");
         };
-        sums = (sums.0 + slots, sums.1 + confirmed, sums.2 + refused);
+        sums.0 += world.highest.0;
+        sums.1 += world.confirmed;
+        sums.2 += world.refused;
     }
     println!("{persistence:?}, {ordering}: slots, confirmed reads, refusals: {sums:?}");
 }
@@ -113,7 +82,7 @@ fn nodes_that_spare_slow_acceptors_agree_through_misfortune_and_are_live_after_i
 
 #[test]
 fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
-    let mut world = World::new(7, 3, Persistence::Disk, OrderingName::Paxos);
+    let mut world = World::<Paxos>::new(7, view(3, 3, Persistence::Disk), None);
     world.run(1000);
     let leaders: Vec<NodeId> = (world.nodes.iter())
         .filter(|(_, node)| matches!(node.role, Role::Leader { .. }))
@@ -126,7 +95,7 @@ fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
     }
     assert_eq!(world.decided.len(), 300);
     let elections: u64 = (world.nodes.values())
-        .map(|node| node.paxos.as_ref().unwrap().status().elections)
+        .map(|node| node.instance.as_ref().unwrap().status().elections)
         .sum();
     assert_eq!(elections, 1);
 }
@@ -135,7 +104,7 @@ fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
 fn a_leader_that_dies_is_replaced_within_a_tenth_of_a_second() {
     let mut outages = Vec::new();
     for seed in 1..=40 {
-        let mut world = World::new(seed, 3, Persistence::Disk, OrderingName::Paxos);
+        let mut world = World::<Paxos>::new(seed, view(3, 3, Persistence::Disk), None);
         world.run(1000);
         let mut roles = world.nodes.iter();
         let leader = roles.find(|(_, node)| matches!(node.role, Role::Leader { .. }));

@@ -288,6 +288,7 @@ mod tests {
         let entry = Entry::Vote {
             slot,
             ballot,
+            kind: quorate_types::VoteKind::Classic,
             batch,
         };
         let record = Record { view: VIEW, entry };

@@ -182,6 +182,7 @@ fn held<'a>(records: impl Iterator<Item = &'a Record>, promised: Option<Ballot>)
                 slot,
                 ballot,
                 batch,
+                ..
             } => {
                 holds.promised = holds.promised.max(*ballot);
                 let vote = (*ballot, fingerprint(batch));
@@ -220,6 +221,7 @@ fn entry_of(record: &Record) -> Entry {
             slot,
             ballot,
             batch,
+            ..
         } => Entry::Vote(*slot, *ballot, fingerprint(batch)),
         Noted::Chosen { slot, batch } => Entry::Chosen(*slot, fingerprint(batch)),
         Noted::Decided { upto } => Entry::Decided(*upto),

@@ -1,19 +1,29 @@
-//! A few nodes, their disks and links, one virtual clock, and what may befall them.
+//! A random world for an ordering protocol: a few nodes, their disks and links, one virtual clock, and what may befall them.
 
+use crate::views::{VIEW, call};
+use crate::world_disk::WorldDisk;
 use quorate_ordering::{
-    Config, Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role, Standing,
+    Config, Decision, Effect, Event, LinkState, Ordering, ReadId, Record, Role, Standing,
 };
-use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time,
-    View, Wall,
+    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) struct Dice(u64);
+/// A protocol whose nodes inhabit random worlds.
+pub trait WorldProtocol {
+    /// The state machine under test.
+    type Instance: Ordering;
 
-impl Dice {
+    /// A node starts, with what its log holds.
+    fn start(config: Config, records: Vec<Record>, now: Time) -> Self::Instance;
+}
+
+type MessageIn<P> = <<P as WorldProtocol>::Instance as Ordering>::Message;
+
+pub(crate) struct WorldDice(u64);
+
+impl WorldDice {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -28,32 +38,40 @@ impl Dice {
     }
 }
 
-pub(crate) struct Node {
-    pub(crate) paxos: Option<MultiPaxos>,
+/// One node of the world.
+pub struct Inhabitant<P: WorldProtocol> {
+    /// What orders there, while it is up.
+    pub instance: Option<P::Instance>,
     boot: u64,
     standing: Standing,
-    disk: Vec<Record>,
-    unsynced: Vec<(Mark, Record)>,
+    disk: WorldDisk,
     sync_at: Option<Time>,
-    /// Snapshot slot, and executed slot of this life.
     snapshot: Slot,
-    pub(crate) executed: Slot,
-    pub(crate) role: Role,
-    pub(crate) open: BTreeSet<CommandId>,
+    /// The highest slot executed in this life.
+    pub executed: Slot,
+    /// Its role, as it told.
+    pub role: Role,
+    /// Submissions without an answer.
+    pub open: BTreeSet<CommandId>,
     wake_at: Option<Time>,
 }
 
-enum Arrival {
-    Message(NodeId, NodeId, Message),
+enum Arrival<M> {
+    Message(NodeId, NodeId, M),
     Fetch(NodeId, Slot),
 }
 
-pub(crate) struct World {
-    pub(crate) dice: Dice,
+/// The nodes of one seed. It checks agreement, one resolution of each submission, and barriers of reads.
+pub struct World<P: WorldProtocol> {
+    pub(crate) dice: WorldDice,
     now: Time,
-    pub(crate) view: View,
-    pub(crate) nodes: BTreeMap<NodeId, Node>,
-    network: BTreeMap<(Time, u64), Arrival>,
+    /// The view that all order.
+    pub view: View,
+    /// Whose disk loses a record now and then where it stops.
+    damaged: Option<NodeId>,
+    /// All nodes, up or down.
+    pub nodes: BTreeMap<NodeId, Inhabitant<P>>,
+    network: BTreeMap<(Time, u64), Arrival<MessageIn<P>>>,
     count: u64,
     loss: u64,
     repeat: u64,
@@ -61,31 +79,33 @@ pub(crate) struct World {
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
     chosen: BTreeMap<Slot, Batch>,
-    pub(crate) decided: BTreeSet<CommandId>,
+    /// Commands decided.
+    pub decided: BTreeSet<CommandId>,
+    /// How often a command was decided in a further slot.
+    pub copies: u64,
     submitted: u64,
-    pub(crate) read_floor: BTreeMap<(NodeId, ReadId), Slot>,
+    /// Reads without an answer, and what each must reflect.
+    pub read_floor: BTreeMap<(NodeId, ReadId), Slot>,
     reads: u64,
-    pub(crate) confirmed: u64,
-    pub(crate) refused: u64,
-    pub(crate) highest: Slot,
+    /// Reads confirmed.
+    pub confirmed: u64,
+    /// Submissions refused.
+    pub refused: u64,
+    /// The highest slot decided.
+    pub highest: Slot,
     /// When each higher slot was first decided.
     heights: Vec<(Time, Slot)>,
 }
 
-impl World {
-    pub(crate) fn new(
-        seed: u64,
-        nodes: u16,
-        persistence: Persistence,
-        ordering: OrderingName,
-    ) -> World {
-        let view = View {
-            level: ordering.level(),
-            ordering,
-            ..view(nodes, nodes, persistence)
-        };
+impl<P: WorldProtocol> World<P> {
+    /// A world at rest.
+    ///
+    /// # Panics
+    /// Like every method of it, when the protocol broke a promise.
+    #[must_use]
+    pub fn new(seed: u64, view: View, damaged: Option<NodeId>) -> World<P> {
         let mut world = World {
-            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            dice: WorldDice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             now: Time(1_000_000_000),
             nodes: BTreeMap::new(),
             network: BTreeMap::new(),
@@ -97,6 +117,7 @@ impl World {
             epoch: 0,
             chosen: BTreeMap::new(),
             decided: BTreeSet::new(),
+            copies: 0,
             submitted: 0,
             read_floor: BTreeMap::new(),
             reads: 0,
@@ -104,17 +125,17 @@ impl World {
             refused: 0,
             highest: Slot::ZERO,
             heights: Vec::new(),
+            damaged,
             view,
         };
         for node in world.view.nodes().iter() {
             world.nodes.insert(
                 node,
-                Node {
-                    paxos: None,
+                Inhabitant {
+                    instance: None,
                     boot: 0,
                     standing: Standing::Voter,
-                    disk: Vec::new(),
-                    unsynced: Vec::new(),
+                    disk: WorldDisk::default(),
                     sync_at: None,
                     snapshot: Slot::ZERO,
                     executed: Slot::ZERO,
@@ -137,13 +158,14 @@ impl World {
         node.boot += 1;
         let mut config = Config::new(VIEW.group, id, node.boot, self.view.clone(), seed);
         config.standing = node.standing;
-        (config.limits.step_first_slots, config.limits.step_slots) = (2, 12);
-        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now).unwrap());
+        let past = node.disk.past();
+        config.damage = past.damage;
+        node.instance = Some(P::start(config, past.records, now));
         node.executed = node.snapshot;
         let slot = node.snapshot;
         self.event(id, Event::Executed { slot });
         for peer in self.view.nodes().without(id).iter() {
-            if self.nodes[&peer].paxos.is_some() {
+            if self.nodes[&peer].instance.is_some() {
                 self.link(id, peer, true);
             }
         }
@@ -157,26 +179,26 @@ impl World {
             LinkState::Down
         };
         for (own, peer) in [(a, b), (b, a)] {
-            if self.nodes[&own].paxos.is_some() {
+            if self.nodes[&own].instance.is_some() {
                 self.event(own, Event::Link { peer, state });
             }
         }
     }
 
-    pub(crate) fn crash(&mut self, id: NodeId) {
+    /// A node stops; of its unsynced writes some are lost.
+    pub fn crash(&mut self, id: NodeId) {
         let keep = self.dice.below(3);
         let node = self.nodes.get_mut(&id).unwrap();
-        if node.paxos.take().is_none() {
+        if node.instance.take().is_none() {
             return;
         }
-        let unsynced = std::mem::take(&mut node.unsynced);
-        let kept = unsynced.len() as u64 * keep / 2;
-        node.disk.extend(
-            unsynced
-                .into_iter()
-                .take(kept as usize)
-                .map(|(_, record)| record),
-        );
+        node.disk.crash(50 * keep);
+        if self.damaged == Some(id) && self.dice.chance(50) {
+            let place = self.dice.below(6) as usize;
+            let is_named = self.dice.chance(75);
+            self.nodes.get_mut(&id).unwrap().disk.lose(place, is_named);
+        }
+        let node = self.nodes.get_mut(&id).unwrap();
         node.sync_at = None;
         node.wake_at = None;
         node.open.clear();
@@ -200,24 +222,24 @@ impl World {
         }
     }
 
-    fn event(&mut self, id: NodeId, event: Event<Message>) {
+    fn event(&mut self, id: NodeId, event: Event<MessageIn<P>>) {
         let mut effects = Vec::new();
         let now = self.now;
         let entropy = self.dice.next();
-        let Some(paxos) = self.nodes.get_mut(&id).unwrap().paxos.as_mut() else {
+        let Some(instance) = self.nodes.get_mut(&id).unwrap().instance.as_mut() else {
             return;
         };
-        paxos.handle(now, event, &mut effects);
-        paxos.check();
+        instance.handle(now, event, &mut effects);
+        instance.check();
         let wall = Wall(now.0 + id.0 as u64 * 1_000_000_000);
-        paxos.handle(now, Event::TurnEnd { wall, entropy }, &mut effects);
-        paxos.check();
+        instance.handle(now, Event::TurnEnd { wall, entropy }, &mut effects);
+        instance.check();
         let mut executed = None;
         for effect in effects {
             self.perform(id, effect, &mut executed);
         }
         let node = self.nodes.get_mut(&id).unwrap();
-        node.wake_at = node.paxos.as_ref().and_then(|paxos| paxos.next_wake());
+        node.wake_at = node.instance.as_ref().and_then(Ordering::next_wake);
         if let Some(slot) = executed {
             self.event(id, Event::Executed { slot });
             if slot.0 % 40 == 0 {
@@ -267,7 +289,22 @@ impl World {
         );
     }
 
-    fn perform(&mut self, id: NodeId, effect: Effect<Message>, executed: &mut Option<Slot>) {
+    fn decide(&mut self, id: NodeId, slot: Slot, batch: Batch) {
+        let node = self.nodes.get_mut(&id).unwrap();
+        assert_eq!(slot, node.executed.next(), "{id}: slots come in order");
+        node.executed = slot;
+        let is_first = !self.chosen.contains_key(&slot);
+        for command in batch.commands() {
+            node.open.remove(&command.id);
+            let is_known = !self.decided.insert(command.id);
+            self.copies += u64::from(is_first && is_known);
+        }
+        let known = self.chosen.entry(slot).or_insert_with(|| batch.clone());
+        assert_eq!(*known, batch, "{id} {slot}: nodes agree");
+        self.rise(slot);
+    }
+
+    fn perform(&mut self, id: NodeId, effect: Effect<MessageIn<P>>, executed: &mut Option<Slot>) {
         let now = self.now;
         match effect {
             Effect::Send { to, message, .. } => {
@@ -280,22 +317,13 @@ impl World {
                 assert_eq!(self.view.persistence, Persistence::Disk);
                 let delay = 200_000 + self.dice.below(2_000_000);
                 let node = self.nodes.get_mut(&id).unwrap();
-                node.unsynced.push((mark, record));
+                node.disk.write(mark, record);
                 node.sync_at.get_or_insert(now + Duration(delay));
             }
             Effect::Decide { slot, decision } => {
                 let Decision::Batch(batch) = decision;
-                let node = self.nodes.get_mut(&id).unwrap();
-                assert_eq!(slot, node.executed.next(), "{id}: slots come in order");
-                node.executed = slot;
                 *executed = Some(slot);
-                for command in batch.commands() {
-                    node.open.remove(&command.id);
-                    self.decided.insert(command.id);
-                }
-                let known = self.chosen.entry(slot).or_insert_with(|| batch.clone());
-                assert_eq!(*known, batch, "{id} {slot}: nodes agree");
-                self.rise(slot);
+                self.decide(id, slot, batch);
             }
             Effect::Role(role) => self.nodes.get_mut(&id).unwrap().role = role,
             Effect::Confirmed { read, barrier, .. } => {
@@ -307,7 +335,8 @@ impl World {
                 self.read_floor.remove(&(id, read)).expect("answered once");
             }
             Effect::Current { slot, at } => self.check_current(id, slot, at),
-            Effect::Repaired | Effect::Unordered { .. } => {}
+            Effect::Repaired => self.nodes.get_mut(&id).unwrap().disk.repaired(),
+            Effect::Unordered { .. } => {}
             Effect::Conflict(conflict) => panic!("{conflict}"),
             Effect::NeedSnapshot { upto } => {
                 self.count += 1;
@@ -322,15 +351,9 @@ impl World {
             }
             Effect::Discard { upto, base } => {
                 let node = self.nodes.get_mut(&id).unwrap();
-                let unsynced = std::mem::take(&mut node.unsynced);
-                let last = unsynced.last().map(|(mark, _)| *mark);
-                node.disk
-                    .extend(unsynced.into_iter().map(|(_, record)| record));
-                node.disk.extend(base);
-                node.disk
-                    .retain(|record| record.slot().is_none_or(|slot| slot > upto));
+                let last = node.disk.sync();
+                node.disk.discard(upto, base);
                 if let Some(mark) = last {
-                    node.unsynced.clear();
                     node.sync_at = None;
                     self.event(id, Event::Persisted { mark });
                 }
@@ -338,8 +361,8 @@ impl World {
         }
     }
 
-    fn transmit(&mut self, from: NodeId, to: NodeId, message: Message) {
-        if self.cut.contains(&(from, to)) || self.nodes[&to].paxos.is_none() {
+    fn transmit(&mut self, from: NodeId, to: NodeId, message: MessageIn<P>) {
+        if self.cut.contains(&(from, to)) || self.nodes[&to].instance.is_none() {
             return;
         }
         if self.dice.chance(self.loss) {
@@ -410,10 +433,7 @@ impl World {
         } else {
             let node = self.nodes.get_mut(&id).unwrap();
             node.sync_at = None;
-            let unsynced = std::mem::take(&mut node.unsynced);
-            let mark = unsynced.last().unwrap().0;
-            node.disk
-                .extend(unsynced.into_iter().map(|(_, record)| record));
+            let mark = node.disk.sync().expect("a sync is due for writes");
             self.event(id, Event::Persisted { mark });
         }
         true
@@ -422,14 +442,15 @@ impl World {
     fn fetch(&mut self, id: NodeId, upto: Slot) {
         let best = self.nodes.values().map(|node| node.snapshot).max().unwrap();
         let node = self.nodes.get_mut(&id).unwrap();
-        if best >= upto && best > node.executed && node.paxos.is_some() {
+        if best >= upto && best > node.executed && node.instance.is_some() {
             node.executed = best;
             node.snapshot = best;
             self.event(id, Event::Executed { slot: best });
         }
     }
 
-    pub(crate) fn run(&mut self, millis: u64) {
+    /// Time passes.
+    pub fn run(&mut self, millis: u64) {
         let until = Time(self.now.0 + millis * 1_000_000);
         let mut steps = 0;
         while self.step(until) {
@@ -438,8 +459,9 @@ impl World {
         }
     }
 
-    pub(crate) fn submit(&mut self, id: NodeId) {
-        if self.nodes[&id].paxos.is_none() {
+    /// A replica submits a command.
+    pub fn submit(&mut self, id: NodeId) {
+        if self.nodes[&id].instance.is_none() {
             return;
         }
         self.submitted += 1;
@@ -449,8 +471,9 @@ impl World {
         self.event(id, Event::Submit { commands });
     }
 
-    pub(crate) fn read(&mut self, id: NodeId) {
-        if self.nodes[&id].paxos.is_none() {
+    /// A replica asks for the barrier of a read.
+    pub fn read(&mut self, id: NodeId) {
+        if self.nodes[&id].instance.is_none() {
             return;
         }
         self.reads += 1;
@@ -460,21 +483,23 @@ impl World {
         self.event(id, Event::Read { id: read, lease });
     }
 
-    pub(crate) fn some_node(&mut self) -> NodeId {
+    /// Any node.
+    pub fn some_node(&mut self) -> NodeId {
         let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         nodes[self.dice.below(nodes.len() as u64) as usize]
     }
 
-    pub(crate) fn misfortune(&mut self) {
+    /// A fault begins or ends.
+    pub fn misfortune(&mut self) {
         let id = self.some_node();
         let other = self.some_node();
         let majority = self.nodes.len() / 2 + 1;
         let up = (self.nodes.values())
-            .filter(|node| node.paxos.is_some() && node.standing == Standing::Voter)
+            .filter(|node| node.instance.is_some() && node.standing == Standing::Voter)
             .count();
         match self.dice.below(8) {
             0 | 1 if self.view.persistence == Persistence::Disk || up > majority => self.crash(id),
-            2 | 3 if self.nodes[&id].paxos.is_none() => self.start(id),
+            2 | 3 if self.nodes[&id].instance.is_none() => self.start(id),
             4 if id != other => {
                 self.cut.insert((id, other));
                 if self.dice.chance(50) {
@@ -495,19 +520,20 @@ impl World {
     fn heal_links(&mut self) {
         let cut = std::mem::take(&mut self.cut);
         for (a, b) in cut {
-            if self.nodes[&a].paxos.is_some() && self.nodes[&b].paxos.is_some() {
+            if self.nodes[&a].instance.is_some() && self.nodes[&b].instance.is_some() {
                 self.link(a, b, true);
             }
         }
     }
 
-    pub(crate) fn heal(&mut self) {
+    /// All faults end, and all nodes are up.
+    pub fn heal(&mut self) {
         self.heal_links();
         self.loss = 0;
         self.repeat = 0;
         self.delay = 2_000_000;
         for id in self.view.nodes().iter() {
-            if self.nodes[&id].paxos.is_none() {
+            if self.nodes[&id].instance.is_none() {
                 self.start(id);
             }
         }

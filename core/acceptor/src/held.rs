@@ -9,14 +9,13 @@
 //!
 //! Bounded by the queue and the pipeline, because only sequences of their commands are held.
 
-use crate::leader::Leader;
 use quorate_types::{Command, CommandId, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Sequences by session. Invariant: a command of each waits in the leader's queue or is in flight, and no session is
 /// without one.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Held {
+pub struct Held {
     sessions: BTreeMap<SessionId, Spans>,
 }
 
@@ -33,15 +32,21 @@ struct Span {
 
 /// Commands that wait at a leader under the ids of others.
 #[derive(Debug, Default)]
-pub(crate) struct Originals<'a>(BTreeMap<CommandId, Vec<&'a Command>>);
+pub struct Originals<'a>(BTreeMap<CommandId, Vec<&'a Command>>);
 
-impl Leader {
-    /// Parts copies of what is held from the rest. Another command under the same id is no copy: it is settled for itself.
-    pub(crate) fn part(&self, commands: Vec<Command>) -> (Vec<Command>, Vec<Command>) {
-        if !self.held.has_any(&commands) {
+impl Held {
+    /// Parts copies of what is held from the rest; `waiting` are the commands that are held. Another command under the same id
+    /// is no copy: it is settled for itself.
+    #[must_use]
+    pub fn part<'a>(
+        &'a self,
+        commands: Vec<Command>,
+        waiting: impl Iterator<Item = &'a Command>,
+    ) -> (Vec<Command>, Vec<Command>) {
+        if !self.has_any(&commands) {
             return (Vec::new(), commands);
         }
-        let originals = self.originals(commands.iter());
+        let originals = self.originals(commands.iter(), waiting);
         let is_copy: Vec<bool> = commands.iter().map(|copy| originals.has(copy)).collect();
         let mut is_copy = is_copy.into_iter();
         commands
@@ -49,16 +54,17 @@ impl Leader {
             .partition(|_| is_copy.next().expect("one for each command"))
     }
 
-    /// The commands that `copies` may be copies of.
-    pub(crate) fn originals<'a>(
-        &'a self,
-        copies: impl Iterator<Item = &'a Command>,
+    /// The commands among `waiting`, those that are held, that `copies` may be copies of.
+    pub fn originals<'a, 'b>(
+        &self,
+        copies: impl Iterator<Item = &'b Command>,
+        waiting: impl Iterator<Item = &'a Command>,
     ) -> Originals<'a> {
-        let known = copies.filter(|copy| self.held.has(copy.id));
+        let known = copies.filter(|copy| self.has(copy.id));
         let mut originals: BTreeMap<CommandId, Vec<&Command>> =
             known.map(|copy| (copy.id, Vec::new())).collect();
         if !originals.is_empty() {
-            for command in self.waiting() {
+            for command in waiting {
                 if let Some(found) = originals.get_mut(&command.id) {
                     found.push(command);
                 }
@@ -66,22 +72,11 @@ impl Leader {
         }
         Originals(originals)
     }
-
-    /// All commands that wait for a slot or are in flight.
-    fn waiting(&self) -> impl Iterator<Item = &Command> {
-        let proposed = self.in_flight.iter();
-        let proposed = proposed.flat_map(|proposal| proposal.batch.commands());
-        self.queue.commands().chain(proposed)
-    }
-
-    pub(crate) fn check_held(&self) {
-        self.held.check(self.waiting());
-    }
 }
 
 impl Originals<'_> {
     /// Whether `command` is a copy of one of them.
-    pub(crate) fn has(&self, command: &Command) -> bool {
+    pub fn has(&self, command: &Command) -> bool {
         let found = self.0.get(&command.id);
         found.is_some_and(|found| found.iter().any(|found| found.body == command.body))
     }
@@ -103,14 +98,14 @@ impl Held {
     }
 
     /// `commands` wait.
-    pub(crate) fn insert(&mut self, commands: &[Command]) {
+    pub fn insert(&mut self, commands: &[Command]) {
         for (session, run) in runs(commands) {
             self.sessions.entry(session).or_default().insert(run);
         }
     }
 
     /// `commands` no longer wait.
-    pub(crate) fn remove(&mut self, commands: &[Command]) {
+    pub fn remove(&mut self, commands: &[Command]) {
         for (session, run) in runs(commands) {
             if let Some(spans) = self.sessions.get_mut(&session) {
                 spans.remove(run);
@@ -121,7 +116,8 @@ impl Held {
         }
     }
 
-    fn check<'a>(&self, waiting: impl Iterator<Item = &'a Command>) {
+    /// Panics when an invariant is broken; `waiting` are the commands that are held.
+    pub fn check<'a>(&self, waiting: impl Iterator<Item = &'a Command>) {
         let mut found = Held::default();
         for command in waiting {
             found.insert(std::slice::from_ref(command));

@@ -2,30 +2,45 @@
 //!
 //! It knows which node submitted each run of commands, so that each can be told when leadership ends.
 
-use crate::forward::Fate;
 use quorate_ordering::Limits;
 use quorate_types::{Command, NodeId};
 use std::collections::VecDeque;
 
+/// What may have happened to a command that this node submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It was neither proposed nor forwarded, or certainly without effect.
+    Unproposed,
+    /// An earlier proposal or forward may still be decided.
+    Open,
+}
+
 /// A run of commands of one source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    pub(crate) source: Source,
-    pub(crate) count: usize,
+pub struct Run {
+    /// Who submitted them.
+    pub source: Source,
+    /// How many they are.
+    pub count: usize,
 }
 
 /// The submitter of a run of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
+pub enum Source {
     /// The replica of this node.
     Own(Fate),
     /// Another node, by the forward with this number.
-    Forwarded { node: NodeId, number: u64 },
+    Forwarded {
+        /// Which node.
+        node: NodeId,
+        /// The number of the forward.
+        number: u64,
+    },
 }
 
 /// The submitters of a batch's commands.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// All were submitted here.
     Own,
     /// Runs in the order of the batch's commands.
@@ -36,7 +51,7 @@ pub(crate) enum Origin {
 
 /// Commands in arrival order.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Queue {
+pub struct Queue {
     commands: VecDeque<Command>,
     /// Invariant: counts sum to the number of commands.
     runs: VecDeque<Run>,
@@ -44,19 +59,26 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn len(&self) -> usize {
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.commands.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }
 
-    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+    /// Whether one more may wait.
+    #[must_use]
+    pub fn has_room(&self, limits: &Limits) -> bool {
         self.commands.len() < limits.queue_commands && self.bytes < limits.queue_bytes
     }
 
-    pub(crate) fn push(&mut self, source: Source, commands: Vec<Command>) {
+    /// Adds `commands` of one source at the end.
+    pub fn push(&mut self, source: Source, commands: Vec<Command>) {
         let count = commands.len();
         self.bytes += commands.iter().map(Command::weight).sum::<usize>();
         if self.commands.is_empty() {
@@ -71,14 +93,14 @@ impl Queue {
     }
 
     /// Whether the next batch is one large command.
-    pub(crate) fn is_large_next(&self, limits: &Limits) -> bool {
+    pub fn is_large_next(&self, limits: &Limits) -> bool {
         let first = self.commands.front();
         first.is_some_and(|command| command.weight() >= limits.large_bytes)
     }
 
     /// The commands of the next batch and their submitters. A single command of any size fits a batch, and a large one is alone
     /// in its.
-    pub(crate) fn cut(&mut self, limits: &Limits) -> (Vec<Command>, Origin) {
+    pub fn cut(&mut self, limits: &Limits) -> (Vec<Command>, Origin) {
         let mut weight = 0;
         let mut count = 0;
         for command in self.commands.iter().take(limits.batch_commands) {
@@ -131,12 +153,12 @@ impl Queue {
     }
 
     /// All waiting commands.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = &Command> {
+    pub fn commands(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter()
     }
 
     /// Takes all waiting commands, by run.
-    pub(crate) fn drain(&mut self) -> Vec<(Run, Vec<Command>)> {
+    pub fn drain(&mut self) -> Vec<(Run, Vec<Command>)> {
         self.bytes = 0;
         let runs = std::mem::take(&mut self.runs);
         runs.into_iter()
@@ -144,7 +166,8 @@ impl Queue {
             .collect()
     }
 
-    pub(crate) fn check(&self) {
+    /// Panics when an invariant is broken.
+    pub fn check(&self) {
         let count: usize = self.runs.iter().map(|run| run.count).sum();
         assert_eq!(
             count,

@@ -1,0 +1,72 @@
+//! What the instance of one view hands to that of another view at the same node, whichever protocol each is of.
+//!
+//! Whoever leads this view stands at once in the next one, or the first acceptor there if the leader is none. Links stay up. What the
+//! node's log has of the other view decides whether it may vote there.
+
+use crate::{Config, Damage, Record, Standing, ViewPast};
+use quorate_types::{LinkEpoch, NodeId, Persistence, View};
+
+/// What an instance hands over.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Handover {
+    /// Its own configuration.
+    pub config: Config,
+    /// Who leads in its view, as far as it knows.
+    pub leader: Option<NodeId>,
+    /// The peers that are linked.
+    pub links: Vec<(NodeId, LinkEpoch)>,
+}
+
+/// What an instance of another view begins with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Beginning {
+    /// Its configuration.
+    pub config: Config,
+    /// What the node's log has of its view.
+    pub records: Vec<Record>,
+    /// This node stands at once.
+    pub stands: bool,
+    /// The peers that are linked.
+    pub links: Vec<(NodeId, LinkEpoch)>,
+}
+
+impl Handover {
+    /// The beginning of the instance of `view`, of which the node's log has `past`.
+    #[must_use]
+    pub fn begin(self, view: View, standing: Standing, past: ViewPast) -> Beginning {
+        let Handover {
+            config: own,
+            leader,
+            links,
+        } = self;
+        let is_lost = past == ViewPast::Lost;
+        let (records, damage) = match past {
+            ViewPast::None => (Vec::new(), Damage::default()),
+            ViewPast::Records(records) => (records, Damage::default()),
+            ViewPast::Damaged(records) => (records, Damage::anything()),
+            ViewPast::Lost => (Vec::new(), Damage::anything()),
+        };
+        let (standing, damage) = match view.persistence {
+            Persistence::Disk => (standing, damage),
+            // What a node had in memory is lost with each restart, and its directory may be an old copy that names fewer views than it
+            // voted in: it votes no more.
+            Persistence::Memory if is_lost => (Standing::Observer, Damage::default()),
+            Persistence::Memory => (standing, Damage::default()),
+        };
+        let leader = leader.filter(|leader| view.acceptors.contains(*leader));
+        let first = leader.or_else(|| view.acceptors.iter().next());
+        let config = Config {
+            seed: own.seed ^ view.number.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            view,
+            standing,
+            damage,
+            ..own
+        };
+        Beginning {
+            stands: first == Some(config.own),
+            config,
+            records,
+            links,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How old the state of a node is: what of that a leader finds out, and what its followers make of it.
+//!
+//! In fast rounds more may be decided than the leader knows. But then an acceptor among those who heard a heartbeat had voted for it
+//! before, and its answer says in which slot: nothing above the highest of these was decided when the heartbeat was sent. Claim fp-14.
+
+use crate::Seat;
+use crate::leader::Leader;
+use crate::message::Message;
+use quorate_acceptor::Current;
+use quorate_ordering::{Effect, Effects};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Slot, Time};
+
+impl Leader {
+    /// Looks whether a quorum that meets all others has heard another heartbeat.
+    pub(crate) fn count_beats(&mut self, seat: &Seat, effects: &mut Effects<Message>) {
+        let needed = seat.quorums.confirm() - 1;
+        let heard = seat.peers.acceptors().map(|peer| peer.beat).collect();
+        let mut voted = self.voted(seat).max(seat.acceptor.log.highest());
+        if planted(Plant::FastAgeOfLeader) {
+            voted = Slot::ZERO;
+        }
+        if let Some((slot, at)) = self.beats.confirm(heard, needed, voted) {
+            effects.push(Effect::Current { slot, at });
+        }
+    }
+}
+
+impl Seat {
+    /// A leader said since when what it told was all that was decided.
+    pub(crate) fn told_current(
+        &mut self,
+        now: Time,
+        current: &Current,
+        effects: &mut Effects<Message>,
+    ) {
+        let slot = current.decided;
+        let at = self.answers.date(now, self.config.own, current);
+        effects.extend(at.map(|at| Effect::Current { slot, at }));
+    }
+
+    /// For each peer, the highest number of its answers that arrived here.
+    pub(crate) fn held_now(&self) -> Current {
+        let answered = self.peers.iter().filter(|peer| peer.answer > 0);
+        Current {
+            decided: self.acceptor.log.decided(),
+            heard: answered.map(|peer| (peer.node, peer.answer)).collect(),
+        }
+    }
+}

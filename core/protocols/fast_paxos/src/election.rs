@@ -1,0 +1,243 @@
+//! When a node tries to lead: suspicion of the leader, and the pre-vote before a ballot is used.
+//!
+//! A node that misses its leader first asks whether a majority misses it too. Only then does it begin
+//! phase 1, so a node that returns, or that alone lost its link, replaces no leader. Slots are the
+//! candidate's business.
+
+use crate::message::{Message, PreVote, PreVoted, TakeOver};
+use crate::{FastPaxos, Part, Seat};
+use quorate_ordering::{Effect, Effects, Lane};
+use quorate_types::{Ballot, Duration, NodeId, NodeSet, Time};
+
+/// The most times that the wait between two pre-votes doubles.
+const DOUBLINGS_MAX: u32 = 5;
+
+/// What a node knows of other nodes' leadership.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Election {
+    /// The ballot of the leader that is followed, until it is suspected.
+    pub(crate) leader: Option<Ballot>,
+    /// When the leader, or a candidate that was promised a ballot, was last heard.
+    pub(crate) heard: Time,
+    /// How long its silence is tolerated; drawn anew for each leader.
+    patience: Duration,
+    /// A try is due at this time, whatever the tolerated silence.
+    due: Option<Time>,
+    /// No pre-vote is granted before this time: a promise was just given.
+    quiet_until: Time,
+    /// Tries since a leader was last heard.
+    tries: u32,
+    attempt: u64,
+    granted: NodeSet,
+    /// The highest ballot heard of in any way.
+    pub(crate) highest: Ballot,
+    /// Ballots tried since the start.
+    pub(crate) begun: u64,
+}
+
+impl Election {
+    pub(crate) fn new(now: Time, patience: Duration) -> Election {
+        Election {
+            leader: None,
+            heard: now,
+            patience,
+            due: None,
+            quiet_until: now,
+            tries: 0,
+            attempt: 0,
+            granted: NodeSet::empty(),
+            highest: Ballot::ZERO,
+            begun: 0,
+        }
+    }
+
+    /// It stands after this wait, whoever leads elsewhere.
+    pub(crate) fn stand_after(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// When the leader is missed, if nothing is heard until then.
+    pub(crate) fn missed_at(&self) -> Time {
+        self.due.unwrap_or(self.heard + self.patience)
+    }
+}
+
+impl FastPaxos {
+    /// Whether this node tries to lead where it misses a leader.
+    pub(crate) fn may_stand(&self) -> bool {
+        self.seat.acceptor.is_voter() && !self.seat.is_over
+    }
+
+    /// The leader is missed: ask whether others miss it too.
+    pub(crate) fn ask_pre_votes(&mut self, now: Time, effects: &mut Effects<Message>) {
+        self.seat.election.leader = None;
+        self.seat.election.tries += 1;
+        self.seat.election.attempt += 1;
+        self.seat.election.granted = NodeSet::empty();
+        self.seat.retry_later(now);
+        let attempt = self.seat.election.attempt;
+        let decided = self.seat.acceptor.log.decided();
+        let own = self.seat.config.own;
+        let to = self.seat.config.view.acceptors.without(own);
+        let ask = Message::PreVote(PreVote { attempt, decided });
+        self.seat.send(to, Lane::Urgent, ask, effects);
+        self.count_grant(now, own, effects);
+    }
+
+    pub(crate) fn on_pre_vote(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        PreVote { attempt, decided }: PreVote,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.peers.note_decided(from, decided);
+        if !self.seat.acceptor.is_voter() {
+            return;
+        }
+        let promised = self.seat.acceptor.promised();
+        let answer = Message::PreVoted(PreVoted {
+            attempt,
+            is_granted: self.misses_leader(now, from),
+            promised: promised.max(self.seat.election.highest),
+            decided: self.seat.acceptor.log.decided(),
+        });
+        let to = NodeSet::only(from);
+        self.seat.send(to, Lane::Urgent, answer, effects);
+    }
+
+    /// Whether this acceptor would promise `candidate` a ballot.
+    fn misses_leader(&self, now: Time, candidate: NodeId) -> bool {
+        let is_idle = match &self.part {
+            Part::Follower => true,
+            Part::Candidate(_) | Part::Leader(_) => false,
+        };
+        let misses = match self.seat.election.leader {
+            None => true,
+            Some(leader) => {
+                leader.node == candidate
+                    || !self.seat.peers.is_linked(leader.node)
+                    || now.since(self.seat.election.heard) >= self.seat.config.timing.election_min
+            }
+        };
+        is_idle && misses && now >= self.seat.election.quiet_until
+    }
+
+    pub(crate) fn on_pre_voted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        PreVoted {
+            attempt,
+            is_granted,
+            promised,
+            ..
+        }: PreVoted,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.election.highest = self.seat.election.highest.max(promised);
+        let is_current = attempt == self.seat.election.attempt && self.seat.election.due.is_some();
+        if is_current && is_granted && matches!(self.part, Part::Follower) {
+            self.count_grant(now, from, effects);
+        }
+    }
+
+    fn count_grant(&mut self, now: Time, from: NodeId, effects: &mut Effects<Message>) {
+        self.seat.election.granted.insert(from);
+        let needed = self.seat.config.view.quorums.phase1();
+        if self.seat.election.granted.len() >= needed {
+            self.seat.election.granted = NodeSet::empty();
+            self.seat.election.due = None;
+            self.begin_phase1(now, effects);
+        }
+    }
+
+    /// The leader shuts down and names this node as its successor: no pre-vote is needed.
+    pub(crate) fn on_take_over(
+        &mut self,
+        now: Time,
+        TakeOver { ballot }: TakeOver,
+        effects: &mut Effects<Message>,
+    ) {
+        let is_free = matches!(self.part, Part::Follower) && self.may_stand();
+        if is_free && ballot >= self.seat.acceptor.promised() {
+            self.seat.election.leader = None;
+            self.begin_phase1(now, effects);
+        }
+    }
+}
+
+impl Seat {
+    /// Pre-votes that are still granted have no effect.
+    pub(crate) fn stand_no_more(&mut self) {
+        self.election.leader = None;
+        self.election.due = None;
+        self.election.granted = NodeSet::empty();
+    }
+
+    /// The leader of `ballot` was heard.
+    pub(crate) fn heard_leader(&mut self, now: Time, ballot: Ballot) {
+        let is_linked = self.peers.is_linked(ballot.node);
+        let election = &mut self.election;
+        if election.due.is_some() && !is_linked {
+            // It was in flight when the link went down: its sender may be dead.
+            return;
+        }
+        election.heard = now;
+        if election.leader == Some(ballot) && election.due.is_none() {
+            return;
+        }
+        election.due = None;
+        election.tries = 0;
+        election.granted = NodeSet::empty();
+        election.highest = election.highest.max(ballot);
+        if election.leader != Some(ballot) {
+            election.leader = Some(ballot);
+            let timing = &self.config.timing;
+            election.patience = self.random.span(timing.election_min, timing.election_max);
+            self.leader_changed();
+        }
+    }
+
+    /// A candidate was promised a ballot: it gets time to succeed.
+    pub(crate) fn heard_candidate(&mut self, now: Time, ballot: Ballot) {
+        let timing = &self.config.timing;
+        let election = &mut self.election;
+        election.leader = None;
+        election.heard = now;
+        election.patience = self.random.span(timing.election_min, timing.election_max);
+        election.due = None;
+        election.highest = election.highest.max(ballot);
+        election.quiet_until = now + timing.resend;
+    }
+
+    /// The link to the leader, or to the candidate that was promised a ballot, went down.
+    pub(crate) fn suspect_soon(&mut self, now: Time) {
+        let timing = &self.config.timing;
+        let wait = self.random.span(timing.retry_min, timing.retry_max);
+        self.election.leader = None;
+        self.election.quiet_until = now;
+        self.election.due = Some(now + wait);
+    }
+
+    /// Another try follows after a wait that grows with each failure.
+    pub(crate) fn retry_later(&mut self, now: Time) {
+        let timing = &self.config.timing;
+        let doublings = self.election.tries.min(DOUBLINGS_MAX);
+        let most = Duration(timing.retry_max.0 << doublings).min(timing.election_max);
+        let wait = self.random.span(timing.retry_min.min(most), most);
+        self.election.due = Some(now + wait);
+    }
+
+    pub(crate) fn send(
+        &self,
+        to: NodeSet,
+        lane: Lane,
+        message: Message,
+        effects: &mut Effects<Message>,
+    ) {
+        if !to.is_empty() {
+            effects.push(Effect::Send { to, lane, message });
+        }
+    }
+}

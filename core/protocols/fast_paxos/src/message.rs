@@ -1,0 +1,334 @@
+//! The messages between Fast Paxos instances of one view.
+//!
+//! No message contains a time, because clocks are local. Every message may be lost, repeated and reordered. So each contains
+//! everything it claims (a ballot, a slot, a value, a request number), and none depends on its place in a stream.
+
+use quorate_acceptor::{Current, Promise};
+use quorate_types::{Ballot, Batch, Command, Slot, ValueId, ViewNumber, VoteKind};
+
+/// One message from node to node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Would you promise me a ballot?
+    PreVote(PreVote),
+    /// The answer to [`PreVote`]; it binds nobody.
+    PreVoted(PreVoted),
+    /// Phase 1a.
+    Prepare(Prepare),
+    /// Phase 1b, one page: see [`Promise`].
+    Promise(Box<Promise>),
+    /// The receiver's ballot is too low.
+    Nack(Nack),
+    /// Phase 2a of the fast rounds of all slots from one on: vote for what is proposed to you.
+    Any(Any),
+    /// A value for the next free slot of the receiver, in the fast rounds of `ballot`.
+    Propose(Propose),
+    /// Phase 2a of a classic round.
+    Accept(Accept),
+    /// Phase 2b of either round.
+    Voted(Voted),
+    /// The sender, which has no vote, holds the proposal of `ballot` in `slot`.
+    Seen(Seen),
+    /// Every slot up to `upto` is decided; where `ballot` proposed in a classic round, its proposal is decided.
+    Decided(Decided),
+    /// A sign of life of the leader.
+    Heartbeat(Heartbeat),
+    /// The answer to [`Heartbeat`].
+    Heard(Heard),
+    /// Tell me decided batches from `from` on.
+    Learn(Learn),
+    /// Decided batches of consecutive slots, as many as fit a chunk.
+    Learned(Learned),
+    /// The slots asked for, or proposed, are at or below `upto`.
+    Trimmed(Trimmed),
+    /// Please order these: classic rounds go on.
+    Forward(Forward),
+    /// Is `ballot` still the highest that you promised?
+    Confirm(Confirm),
+    /// The answer to [`Confirm`].
+    Confirmed(Confirmed),
+    /// Asks the leader for the barrier of reads.
+    AskBarrier(AskBarrier),
+    /// The answer to [`AskBarrier`].
+    Barrier(Barrier),
+    /// A leader that shuts down names the receiver as its successor.
+    TakeOver(TakeOver),
+    /// A question of an acceptor whose log was damaged.
+    Survey(Survey),
+    /// The answer to [`Survey`].
+    Surveyed(Surveyed),
+}
+
+impl Message {
+    /// Whether every ballot in it is of `view`. An instance of `view` sends no other.
+    #[must_use]
+    pub fn is_of(&self, view: ViewNumber) -> bool {
+        match self {
+            Message::Prepare(Prepare { ballot, .. })
+            | Message::Any(Any { ballot, .. })
+            | Message::Propose(Propose { ballot, .. })
+            | Message::Accept(Accept { ballot, .. })
+            | Message::Voted(Voted { ballot, .. })
+            | Message::Seen(Seen { ballot, .. })
+            | Message::Decided(Decided { ballot, .. })
+            | Message::Heartbeat(Heartbeat { ballot, .. })
+            | Message::Heard(Heard { ballot, .. })
+            | Message::Forward(Forward { ballot, .. })
+            | Message::Confirm(Confirm { ballot, .. })
+            | Message::Confirmed(Confirmed { ballot, .. })
+            | Message::TakeOver(TakeOver { ballot }) => ballot.is_of(view),
+            Message::PreVoted(PreVoted { promised, .. })
+            | Message::Survey(Survey {
+                above: promised, ..
+            })
+            | Message::Surveyed(Surveyed { promised, .. }) => promised.is_of(view),
+            Message::Nack(Nack { ballot, promised }) => ballot.is_of(view) && promised.is_of(view),
+            Message::Promise(page) => {
+                let mut votes = page.votes.iter();
+                page.ballot.is_of(view) && votes.all(|vote| vote.ballot.is_of(view))
+            }
+            Message::PreVote(_)
+            | Message::Learn(_)
+            | Message::Learned(_)
+            | Message::Trimmed(_)
+            | Message::AskBarrier(_)
+            | Message::Barrier(_) => true,
+        }
+    }
+}
+
+/// Would you promise me a ballot? A node asks before it uses a ballot, so that a returning node does
+/// not replace a leader that works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PreVote {
+    /// The number of the sender's attempt.
+    pub attempt: u64,
+    /// The sender's decided prefix.
+    pub decided: Slot,
+}
+
+/// The answer to [`PreVote`]; it binds nobody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PreVoted {
+    /// The attempt answered.
+    pub attempt: u64,
+    /// The acceptor also misses its leader.
+    pub is_granted: bool,
+    /// The highest ballot that it promised: the next one must be higher.
+    pub promised: Ballot,
+    /// The acceptor's decided prefix.
+    pub decided: Slot,
+}
+
+/// Phase 1a: take no part in lower ballots, and report your votes from `from` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prepare {
+    /// The ballot to promise.
+    pub ballot: Ballot,
+    /// The first slot to report.
+    pub from: Slot,
+}
+
+/// The receiver's ballot is too low.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nack {
+    /// The ballot refused.
+    pub ballot: Ballot,
+    /// The higher ballot that is promised.
+    pub promised: Ballot,
+}
+
+/// Phase 2a of fast rounds: in every slot from `from` on the receiver may vote for the value that it chooses. Also: who submits
+/// commands may propose them to all acceptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Any {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// The first slot of which phase 1 found nothing and in which the leader proposes nothing.
+    pub from: Slot,
+}
+
+/// A value that its proposer sends to all acceptors. Sent again, it asks those that voted for it to say so again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Propose {
+    /// The ballot in whose fast rounds it is proposed.
+    pub ballot: Ballot,
+    /// The name of the value.
+    pub value: ValueId,
+    /// The value.
+    pub batch: Batch,
+}
+
+/// Phase 2a of a classic round: vote for `batch` in `slot`. After a collision this is the next round of the slot alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accept {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// The slot.
+    pub slot: Slot,
+    /// The batch.
+    pub batch: Batch,
+    /// The leader's decided prefix.
+    pub decided: Slot,
+}
+
+/// Phase 2b: the sender voted, durably, in `slot` of `ballot`: in the fast round for the value named, or in the classic one
+/// for the leader's proposal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Voted {
+    /// The ballot voted in.
+    pub ballot: Ballot,
+    /// The slot.
+    pub slot: Slot,
+    /// The round, and the value of a fast one.
+    pub kind: VoteKind,
+}
+
+/// The sender, which has no vote, holds the proposal of `ballot` in `slot`. This returns credit and counts towards no quorum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// The ballot of the proposal.
+    pub ballot: Ballot,
+    /// The slot.
+    pub slot: Slot,
+}
+
+/// Every slot up to `upto` is decided. Where `ballot` proposed in a classic round, its proposal is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decided {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// The leader's decided prefix.
+    pub upto: Slot,
+}
+
+/// A sign of life of the leader, sent on the urgent lane at every heartbeat interval.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// Rises with each heartbeat of the ballot.
+    pub beat: u64,
+    /// The leader's decided prefix.
+    pub decided: Slot,
+    /// Where fast rounds begin, while there are any: [`Any`] for those who missed it.
+    pub any: Option<Slot>,
+    /// The end of what phase 1 found, once all of that is decided.
+    pub recovered: Option<Slot>,
+    /// What is known to have been all that was decided, and since when.
+    pub current: Option<Box<Current>>,
+}
+
+/// The answer to [`Heartbeat`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// The ballot heard.
+    pub ballot: Ballot,
+    /// The number of the heartbeat.
+    pub beat: u64,
+    /// The number of this answer. It rises with each, also over restarts.
+    pub number: u64,
+    /// The sender's decided prefix.
+    pub decided: Slot,
+    /// The highest slot in which the sender holds a vote of any ballot, else `decided`.
+    pub voted: Slot,
+    /// The sender is an acceptor with a vote; observers count towards no quorum.
+    pub is_voter: bool,
+}
+
+/// Tell me decided batches from `from` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Learn {
+    /// The first slot that the sender lacks.
+    pub from: Slot,
+}
+
+/// Decided batches of consecutive slots, as many as fit a chunk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Learned {
+    /// Slot of the first batch.
+    pub from: Slot,
+    /// The decided batches; empty if the sender knows none from there.
+    pub batches: Vec<Batch>,
+    /// The sender's decided prefix.
+    pub decided: Slot,
+}
+
+/// The slots asked for, or proposed, are at or below `upto`: they are decided and exist only in snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trimmed {
+    /// The sender's last trimmed slot.
+    pub upto: Slot,
+}
+
+/// Please order these. The sender keeps them, and sends them again to another leader.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forward {
+    /// The leader's ballot; the receiver takes the commands only while it leads in this ballot.
+    pub ballot: Ballot,
+    /// Commands submitted at the sender.
+    pub commands: Vec<Command>,
+}
+
+/// Is `ballot` still the highest that you promised?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Confirm {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// The number of a round that was opened after the reads that it covers had arrived; used once.
+    pub epoch: u64,
+}
+
+/// The answer to [`Confirm`]: `ballot` is the highest promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Confirmed {
+    /// The ballot confirmed.
+    pub ballot: Ballot,
+    /// The epoch confirmed.
+    pub epoch: u64,
+    /// The highest slot in which the sender voted in this ballot, in either round. A fast round is decided without the leader.
+    pub voted: Slot,
+}
+
+/// To the leader: up to which slot must I execute before I answer reads that arrived here?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AskBarrier {
+    /// The number of the sender's request.
+    pub request: u64,
+}
+
+/// The answer to [`AskBarrier`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Barrier {
+    /// The request answered.
+    pub request: u64,
+    /// The barrier; `None` if the sender cannot confirm that it leads.
+    pub barrier: Option<Slot>,
+}
+
+/// From a leader that shuts down: begin phase 1 at once, without a pre-vote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TakeOver {
+    /// The ballot given up.
+    pub ballot: Ballot,
+}
+
+/// From an acceptor whose log was damaged: what is the highest ballot and slot you know of?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Survey {
+    /// The number of the sender's survey.
+    pub request: u64,
+    /// Once all have answered, the highest ballot in which the sender may have voted: it needs a leader of a higher one.
+    pub above: Ballot,
+}
+
+/// The answer to [`Survey`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Surveyed {
+    /// The survey answered.
+    pub request: u64,
+    /// The highest ballot that the sender promised or led, durably.
+    pub promised: Ballot,
+    /// The highest slot that the sender voted in, proposed, heard a vote in or knows decided.
+    pub voted: Slot,
+}

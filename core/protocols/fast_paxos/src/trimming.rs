@@ -1,0 +1,90 @@
+//! What snapshots of the replica change: the log begins later, or a snapshot stands for its beginning.
+
+use crate::message::Message;
+use crate::{FastPaxos, Part, Seat};
+use quorate_ordering::{Effect, Effects};
+use quorate_types::{Digest, Slot, Time};
+
+impl FastPaxos {
+    pub(crate) fn on_executed(&mut self, now: Time, slot: Slot, effects: &mut Effects<Message>) {
+        self.seat.executed = self.seat.executed.max(slot);
+        if slot < self.seat.acceptor.log.trimmed() {
+            let upto = self.seat.acceptor.log.trimmed();
+            effects.push(Effect::NeedSnapshot { upto });
+        }
+        let is_first = !std::mem::replace(&mut self.seat.has_begun, true);
+        let upto = if is_first {
+            self.seat.lost_upto(slot)
+        } else {
+            slot
+        };
+        if upto > self.seat.acceptor.log.decided() {
+            self.leave_to_snapshot(now, upto, effects);
+        }
+        self.seat.learner.known = self.seat.learner.known.max(slot);
+        let delivered = slot.min(self.seat.acceptor.log.decided());
+        self.seat.delivered = self.seat.delivered.max(delivered);
+        if is_first {
+            self.tell_begun(effects);
+        }
+        self.seat.cast_waiting(effects);
+    }
+
+    /// The replica has the effects of all slots up to `upto`, which is above the decided prefix: the log goes on after it.
+    pub(crate) fn leave_to_snapshot(
+        &mut self,
+        now: Time,
+        upto: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        // A snapshot hides what was decided in the slots in flight, perhaps proposals of another leader.
+        if matches!(&self.part, Part::Leader(leader) if !leader.proposals.is_empty()) {
+            self.step_down(now, effects);
+        }
+        self.seat.acceptor.jump(upto);
+        self.seat.delivered = upto;
+        self.seat.discard(effects);
+        self.seat.learner.known = self.seat.learner.known.max(upto);
+        self.seat.learner.tally.forget_upto(upto);
+        self.seat.forget_votes_upto(upto);
+        self.seat.learner.went_on(now);
+        if let Some((leader, seat)) = self.leading() {
+            leader.drop_covered(seat, now);
+            leader.recover(seat, now, effects);
+        }
+        self.decide_known(now, effects);
+        self.seat.learn_afresh(now, effects);
+    }
+}
+
+impl Seat {
+    /// Up to where a snapshot of this node, found at its start, replaces the log: the last slot at or below `slot` in which
+    /// damage took a vote. Claim mp-48.
+    fn lost_upto(&self, slot: Slot) -> Slot {
+        let lost = self.acceptor.unknown().filter(|lost| *lost <= slot);
+        lost.last().unwrap_or(Slot::ZERO)
+    }
+
+    /// The base names the snapshot for which the log is trimmed. So it is written where nothing is left to
+    /// trim as well, because the node holds that snapshot from a peer.
+    pub(crate) fn trim(&mut self, slot: Slot, digest: Digest, effects: &mut Effects<Message>) {
+        let is_news = self.acceptor.note_agreed(slot, digest);
+        let upto = slot.min(self.executed).min(self.delivered);
+        if upto > self.acceptor.log.trimmed() {
+            self.acceptor.log.trim(upto);
+            self.discard(effects);
+        } else if is_news && self.acceptor.log.trimmed() > Slot::ZERO {
+            self.discard(effects);
+        }
+    }
+
+    /// Lets storage remove records up to the trim point. Not while the log is damaged: the damage would be
+    /// removed with them, and after a restart nothing would show that a promise may be missing from the base.
+    pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
+        if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
+            let upto = self.acceptor.log.trimmed();
+            let base = self.acceptor.base();
+            effects.push(Effect::Discard { upto, base });
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The end of a view, and the instance of another one.
+//!
+//! A view ends with a slot that every node computes from the log. Its leader proposes nothing above that, and fills what is left
+//! with commands or NOOPs. Once the replica has applied the last slot, what still waits is handed back for the next view; the
+//! instance goes on voting and teaching for nodes that are behind.
+
+use crate::leader::Mode;
+use crate::message::{Message, Trimmed};
+use crate::{FastPaxos, Part};
+use quorate_ordering::{Beginning, Config, Damage, Effect, Effects, Handover, Lane};
+use quorate_types::{Duration, NodeSet, Slot, Time};
+
+impl FastPaxos {
+    /// The view ends with `last`.
+    pub(crate) fn close(&mut self, last: Slot) {
+        self.seat.last = Some(last);
+        if let Some((leader, _)) = self.leading() {
+            // The slots that are left are filled in classic rounds.
+            leader.must_renew |= leader.mode != Mode::Classic;
+        }
+    }
+
+    /// Others have come to the end of the view. Nobody may be left who tells this node of its slots: it asks.
+    pub(crate) fn passed(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let decided = self.seat.acceptor.log.decided();
+        if self.seat.last.is_none_or(|last| decided < last) {
+            self.seat.learner.known = self.seat.learner.known.max(decided.next());
+            self.learn_more(now, effects);
+        }
+    }
+
+    /// The view begins here. Who may vote in it stands, and so tells the others. Nobody else might: the leader of the view before may
+    /// have died, and acceptors of this view who had no vote in that one miss nobody.
+    pub(crate) fn tell_begun(&self, effects: &mut Effects<Message>) {
+        if self.may_stand() || self.seat.is_over || self.seat.config.view.first_slot <= Slot(1) {
+            return;
+        }
+        let peers = self.seat.peers.iter();
+        let acceptors = peers.filter(|peer| peer.is_acceptor && peer.link.is_some());
+        self.tell_beginning(acceptors.map(|peer| peer.node).collect(), effects);
+    }
+
+    /// Tells where the log of this view begins: who is in an earlier view learns that it is over.
+    pub(crate) fn tell_beginning(&self, to: NodeSet, effects: &mut Effects<Message>) {
+        let upto = self.seat.acceptor.log.trimmed();
+        let begins = Message::Trimmed(Trimmed { upto });
+        self.seat.send(to, Lane::Bulk, begins, effects);
+    }
+
+    /// The replica has applied the last slot.
+    pub(crate) fn over(&mut self, now: Time, effects: &mut Effects<Message>) {
+        self.seat.is_over = true;
+        if let Some((leader, seat)) = self.leading() {
+            // Nobody else tells the others that the last slots are decided.
+            leader.announce(seat, effects);
+        }
+        self.step_down(now, effects);
+        self.part = Part::Follower;
+        self.seat.stand_no_more();
+        self.seat.leave_reads(effects);
+        let commands = self.seat.forward.leave();
+        if !commands.is_empty() {
+            effects.push(Effect::Unordered { commands });
+        }
+    }
+
+    /// What this instance hands to that of another view.
+    #[must_use]
+    pub fn handover(&self) -> Handover {
+        let config = self.seat.config.clone();
+        let peers = self.seat.peers.iter();
+        Handover {
+            leader: self.role().leader(config.own),
+            links: peers
+                .filter_map(|peer| Some((peer.node, peer.link?)))
+                .collect(),
+            config,
+        }
+    }
+
+    /// An instance for the view of `beginning`, after the instance of another view at the same node.
+    #[must_use]
+    pub fn begin(now: Time, beginning: Beginning) -> FastPaxos {
+        let Beginning {
+            config,
+            records,
+            stands,
+            links,
+        } = beginning;
+        let mut instance = FastPaxos::new(config.clone(), records, now).unwrap_or_else(|_| {
+            let damage = Damage::anything();
+            FastPaxos::new(Config { damage, ..config }, Vec::new(), now)
+                .expect("an empty log has no foreign record")
+        });
+        for (node, link) in links {
+            if let Some(known) = instance.seat.peers.find_mut(node) {
+                known.link = Some(link);
+            }
+        }
+        if stands {
+            instance.seat.election.stand_after(Duration::ZERO);
+        }
+        instance
+    }
+
+    /// What a node answers that keeps nothing of the message's view.
+    pub(crate) fn gone_answer(message: &Message, upto: Slot) -> Option<Message> {
+        match message {
+            Message::PreVote(_)
+            | Message::Prepare(_)
+            | Message::Accept(_)
+            | Message::Heartbeat(_)
+            | Message::Learn(_)
+            | Message::Survey(_) => Some(Message::Trimmed(Trimmed { upto })),
+            Message::PreVoted(_)
+            | Message::Promise(_)
+            | Message::Nack(_)
+            | Message::Any(_)
+            | Message::Propose(_)
+            | Message::Voted(_)
+            | Message::Seen(_)
+            | Message::Decided(_)
+            | Message::Heard(_)
+            | Message::Learned(_)
+            | Message::Trimmed(_)
+            | Message::Forward(_)
+            | Message::Confirm(_)
+            | Message::Confirmed(_)
+            | Message::AskBarrier(_)
+            | Message::Barrier(_)
+            | Message::TakeOver(_)
+            | Message::Surveyed(_) => None,
+        }
+    }
+}

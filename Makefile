@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks shapes takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory catchup campaign-views calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench bench-orderings lab locks shapes takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory catchup campaign-views calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -105,6 +105,9 @@ locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
 
 shapes: build ## measure calls with large values, many keys and many clients against their bars: RUNS=n (3), SHORT=1 one short run of each
 	$(BIN)/python lab/bench/shapes.py $(if $(SHORT),--runs 1 --seconds 2,--runs $(or $(RUNS),3))
+
+bench-orderings: build ## measure what each ordering costs, beside what its messages predict: RUNS=n (3), LIBPAXOS=folder with the programs of LibPaxos3, SHORT=1 one short run of each
+	$(BIN)/python lab/bench/orderings.py --quorate $(BIN)/quorate $(if $(SHORT),--runs 1 --seconds 2,--runs $(or $(RUNS),3)) $(if $(LIBPAXOS),--libpaxos $(LIBPAXOS))
 
 takeovers: build ## measure how long a lock is nobody's after its holder was killed, also while leaders are: ROUNDS=n (10)
 	$(BIN)/python lab/bench/takeovers.py --rounds $(or $(ROUNDS),10)

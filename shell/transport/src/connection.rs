@@ -239,6 +239,11 @@ impl Connection {
         }
     }
 
+    /// It is read again, after this node let it wait.
+    pub(crate) fn resumes(&mut self, now: Time) {
+        self.begun = self.begun.map(|_| now);
+    }
+
     /// Whether it is not read at present; what there is to read is read later.
     pub(crate) fn is_to_wait(&mut self) -> bool {
         self.is_unread |= self.is_held;
@@ -275,7 +280,10 @@ impl Connection {
     /// Until when a client must have said the rest of a frame, or anything.
     pub(crate) fn patience_ends(&self) -> Time {
         let idle = self.heard + IDLE_MAX;
-        let half = self.begun.map(|begun| begun + HALF_FRAME_MAX);
+        // What is to come may lie in the socket, and this node does not read it.
+        let waits_here = self.unfinished.is_some_and(|frame| !frame.is_drained);
+        let begun = self.begun.filter(|_| !waits_here);
+        let half = begun.map(|begun| begun + HALF_FRAME_MAX);
         half.map_or(idle, |half| half.min(idle))
     }
 

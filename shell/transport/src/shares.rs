@@ -217,7 +217,10 @@ impl Transport {
         let connection = self.slots[slot].as_mut().expect("found by its id");
         connection.unserved = unserved;
         connection.is_held = unserved > 0;
-        if !connection.is_held && std::mem::take(&mut connection.is_unread) {
+        if connection.is_held {
+            // Others do not wait for a frame that nobody reads; what is there of it was one round of reading.
+            self.forget_unfinished(slot);
+        } else if std::mem::take(&mut connection.is_unread) {
             self.read_later(slot);
         }
         self.weigh(slot, now);

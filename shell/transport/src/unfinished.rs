@@ -98,7 +98,7 @@ impl Transport {
         frame.counted = held;
     }
 
-    /// The frame in `slot` is whole, or nobody waits for its end.
+    /// The frame in `slot` is whole, or nobody waits for its end: its client is gone, or is not read while its requests wait.
     pub(crate) fn forget_unfinished(&mut self, slot: usize) {
         let connection = self.slots[slot].as_mut();
         if let Some(frame) = connection.and_then(|one| one.unfinished.take()) {
@@ -123,6 +123,8 @@ impl Transport {
         if self.may_unblock()
             && let Some((_, slot)) = self.unfinished.blocked.pop_first()
         {
+            let connection = self.slots[slot].as_mut().expect("it has begun a frame");
+            connection.resumes(now);
             self.read_later(slot);
         }
     }
@@ -141,7 +143,7 @@ impl Transport {
             let connection = self.slots[slot].as_ref().expect("it has begun a frame");
             let frame = connection.unfinished.expect("it has begun a frame");
             let has_stalled = frame.is_drained && frame.since + STALLED_AFTER <= now;
-            if has_stalled && !connection.is_held {
+            if has_stalled {
                 self.counters.heavy_clients += 1;
                 tracing::info!(
                     slot,

@@ -33,6 +33,13 @@ impl Seat {
         effects.extend(at.map(|at| Effect::Current { slot, at }));
     }
 
+    /// Whether others may order in the next view already, where a leader of this one has proposed up to `proposed`: they may know its
+    /// last slot to be decided before the leader does. Claim mp-60.
+    pub(crate) fn may_others_go_on(&self, proposed: Slot) -> bool {
+        self.policies.votes_told == VotesTold::ToAll
+            && self.last.is_some_and(|last| proposed >= last)
+    }
+
     /// What can be decided by now where a leader has proposed up to `proposed`, and for each peer the highest number of its answers that
     /// arrived here. Where acceptors tell all, others may know a slot to be decided before the leader does. Claim mp-60.
     pub(crate) fn held_now(&self, proposed: Slot) -> Current {

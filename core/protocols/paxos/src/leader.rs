@@ -456,7 +456,9 @@ impl Leader {
 
     pub(crate) fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
-        let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now(self.proposed()));
+        let proposed = self.proposed();
+        let is_bound = self.stage == LeaderStage::Steady && !seat.may_others_go_on(proposed);
+        let held = is_bound.then(|| seat.held_now(proposed));
         let beat = self.beats.send(now, held);
         self.count_beats(seat, effects);
         self.beat_at = now + seat.heartbeat();

@@ -6,6 +6,7 @@
 use crate::limits::TAUGHT_AGAIN;
 use crate::message::{Learn, Learned, Message, Trimmed};
 use crate::peers::Taught;
+use crate::policies::VotesTold;
 use crate::{MultiPaxos, Part, Seat};
 use quorate_acceptor::OpenQuestions;
 use quorate_ordering::{ConflictingDecisions, Decision, Effect, Effects, Lane};
@@ -97,8 +98,14 @@ impl MultiPaxos {
         }
         if self.seat.learner.gap_since.is_none() {
             self.seat.learner.gap_since = Some(now);
-            if matches!(self.part, Part::Leader(_)) {
-                self.seat.learn(now, effects);
+            let next = self.seat.acceptor.log.decided().next();
+            match &self.part {
+                // The votes for what it proposed itself are on their way, where they go to all.
+                Part::Leader(leader)
+                    if self.seat.policies.votes_told == VotesTold::ToAll
+                        && next <= leader.proposed() => {}
+                Part::Leader(_) => self.seat.learn(now, effects),
+                Part::Follower | Part::Candidate(_) => {}
             }
         }
     }

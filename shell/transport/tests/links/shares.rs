@@ -429,3 +429,54 @@ fn strangers_of_a_crowded_address_give_way_before_those_of_others() {
     let said = answer(&mut node, &mut honest).expect("the first to come was sent away");
     assert_eq!(said.kind, Kind::Welcome);
 }
+
+/// A client whose small requests wait to be served is not read, and not given up. What there is of a large frame of it counts for nothing:
+/// else a few such clients would keep everybody's large frames out until their half minute is over.
+#[test]
+fn half_frames_behind_requests_that_are_held_keep_no_large_frame_of_others_out() {
+    let mut node = node(TransportLimits {
+        clients_bytes: 4 << 20,
+        ..TransportLimits::default()
+    });
+    let mut crowd: Vec<TcpStream> = (0..24).map(|_| welcomed(&mut node)).collect();
+    let mut honest = welcomed(&mut node);
+    let mut bytes = frame(1 << 10).to_vec();
+    bytes.extend_from_slice(&frame(1 << 20)[..60 << 10]);
+    for one in &mut crowd {
+        one.set_nonblocking(true).unwrap();
+        let _ = one.write(&bytes);
+    }
+    for _ in 0..200 {
+        node.turn();
+        for arrival in node.seen.drain(..) {
+            if let Arrival::Client { from, .. } = arrival {
+                node.transport.hold(from, 1 << 10, quorate_types::Time(0));
+            }
+        }
+        node.pass(Duration::from_millis(1));
+    }
+    let held = node.transport.held();
+    let large = frame(1 << 20);
+    honest.set_nonblocking(true).unwrap();
+    let mut own = &large[..];
+    let mut waited = 0;
+    loop {
+        if let Ok(count) = honest.write(own) {
+            own = &own[count..];
+        }
+        node.turn();
+        let is_there = node
+            .seen
+            .drain(..)
+            .any(|arrival| matches!(arrival, Arrival::Client { .. }));
+        if is_there {
+            break;
+        }
+        node.pass(Duration::from_millis(5));
+        waited += 5;
+        assert!(
+            waited < 10_000,
+            "{held} bytes were held, and the honest large frame waits for {waited} ms"
+        );
+    }
+}

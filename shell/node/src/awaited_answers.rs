@@ -108,3 +108,49 @@ fn length(outcome: &Outcome) -> usize {
         Outcome::Skipped => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{CommandId, ObjectId, Refusal, SessionId, Value};
+
+    const ID: CommandId = CommandId {
+        session: SessionId(7),
+        sequence: 1,
+    };
+
+    fn call() -> Result<FromClient, WireError> {
+        Ok(FromClient::Call {
+            id: ID,
+            acknowledged: 0,
+            object: ObjectId(1),
+            payload: Value::from(Vec::new()),
+        })
+    }
+
+    #[test]
+    fn a_call_that_is_refused_or_parked_has_no_large_answer_under_way() {
+        let mut answers = AwaitedAnswers::default();
+        let large = Outcome::Returned(Value::from(vec![0; 1 << 20]));
+        answers.asked(&call());
+        answers.answered(&ToClient::Replied {
+            id: ID,
+            outcome: large,
+        });
+        let refused = |ask| ToClient::Refused {
+            ask,
+            refusal: Refusal::Overloaded,
+        };
+        let ends = [
+            refused(Ask::Call(ID)),
+            refused(Ask::Request(3)),
+            ToClient::Parked { id: ID },
+        ];
+        for end in ends {
+            answers.asked(&call());
+            assert_eq!(answers.bytes(), 1 << 20);
+            assert!(answers.answered(&end), "{end:?}");
+            assert_eq!(answers.bytes(), 0, "after {end:?}");
+        }
+    }
+}

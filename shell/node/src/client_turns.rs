@@ -526,4 +526,22 @@ mod tests {
         assert_eq!((turns.awaited, turns.crowded.len()), (0, 0));
         assert_eq!(turns.next_wake(), None);
     }
+
+    #[test]
+    fn who_leaves_before_its_answers_makes_room_at_once_for_those_who_are_crowded() {
+        let mut turns = ClientTurns::default();
+        large_under_way(&mut turns, 300);
+        assert!(!turns.is_waiting(), "there is no room");
+        let waiting = turns.lines.iter().filter(|(_, line)| line.counted > 0);
+        let leaving: Vec<ConnectionId> = waiting.map(|(number, _)| *number).collect();
+        assert!(leaving.len() < 24, "others are crowded");
+        for number in &leaving {
+            turns.gone(*number, ClosedBy::Client);
+        }
+        let served = turn(&mut turns, Time(0), 0);
+        assert!(
+            served.keys().any(|number| !leaving.contains(number)),
+            "only {leaving:?} are served"
+        );
+    }
 }

@@ -155,3 +155,30 @@ impl Transport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_waited_and_is_given_up_keeps_those_behind_it_waiting_no_more() {
+        let mut unfinished = UnfinishedFrames::default();
+        let [first, second] = [1, 2].map(|number| UnfinishedFrame {
+            number,
+            counted: 5,
+            arrived: 5,
+            since: Time(0),
+            is_drained: false,
+        });
+        for (slot, frame) in [(7, first), (8, second)] {
+            unfinished.slots.insert(frame.number, slot);
+            unfinished.blocked.insert(frame.number, slot);
+            unfinished.bytes += frame.counted;
+        }
+        unfinished.forget(first);
+        let behind = Some((&second.number, &8));
+        assert_eq!(unfinished.slots.first_key_value(), behind);
+        assert_eq!(unfinished.blocked.first_key_value(), behind);
+        assert_eq!(unfinished.bytes, second.counted);
+    }
+}

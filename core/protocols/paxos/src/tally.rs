@@ -122,3 +122,27 @@ impl Seat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn votes_far_ahead_of_the_decided_prefix_take_no_memory() {
+        let (mut tally, decided, voter) = (Tally::default(), Slot(10), NodeId(2));
+        let ballot = Ballot::ZERO;
+        let far = Slot(decided.0 + TALLY_SLOTS);
+        for last in [far.next(), Slot(decided.0 + 3 * TALLY_SLOTS)] {
+            let first = decided.next();
+            let accepted = Accepted {
+                ballot,
+                first,
+                last,
+            };
+            tally.note(decided, voter, accepted);
+            tally.check();
+            assert!(tally.has(far, 1), "the last one that is counted");
+            assert!(!tally.has(far.next(), 1), "it is too far ahead");
+        }
+    }
+}

@@ -216,3 +216,67 @@ fn a_slow_acceptor_is_bounded_by_its_credit_piles_up_without_blocks_a_leader_tha
     assert!(spared <= 8 * 8, "{spared} of the first slots of its steps");
     assert_eq!(decided, 1_000);
 }
+
+/// Limits with short steps: all are asked in the first 8 of their 16 slots. One command a slot.
+fn short_steps() -> Limits {
+    Limits {
+        step_first_slots: 8,
+        step_slots: 16,
+        batch_commands: 1,
+        ..Limits::default()
+    }
+}
+
+impl Group {
+    /// The slots in which node 3, which takes nothing, is asked for its vote.
+    fn asked_of_slow(&self) -> Vec<u64> {
+        let accepts = self.under_way.iter().filter_map(|(.., message)| {
+            let Message::Accept(accept) = message else {
+                return None;
+            };
+            Some(accept.slot.0)
+        });
+        accepts.collect()
+    }
+}
+
+/// Claim mp-58.
+#[test]
+fn each_step_has_128_slots_and_asks_all_in_the_first_8() {
+    let limits = Limits {
+        batch_commands: 1,
+        ..Limits::default()
+    };
+    let mut group = Group::new(3, OrderingName::LibpaxosPlus, limits);
+    group.slow = Some(NodeId(3));
+    (0..300).for_each(|_| group.order());
+    let first_ones = (1..=300).filter(|slot| (slot - 1) % 128 < 8);
+    let expected: Vec<u64> = first_ones.collect();
+    assert_eq!(group.asked_of_slow(), expected);
+}
+
+/// Claim mp-58.
+#[test]
+fn who_was_best_in_earlier_steps_and_is_slow_in_this_one_is_spared() {
+    let mut group = Group::new(3, OrderingName::LibpaxosPlus, short_steps());
+    group.slow = Some(NodeId(3));
+    (0..32).for_each(|_| group.order());
+    group.slow = Some(NodeId(2));
+    (0..16).for_each(|_| group.order());
+    assert_eq!(group.status().decided, Slot(48));
+}
+
+/// Claim mp-58.
+#[test]
+fn a_step_that_begins_while_slots_are_undecided_asks_who_was_spared() {
+    let mut group = Group::new(3, OrderingName::LibpaxosPlus, short_steps());
+    group.slow = Some(NodeId(3));
+    (0..12).for_each(|_| group.order());
+    assert_eq!(group.asked_of_slow(), Vec::from_iter(1..=8));
+    let commands = (100..108).map(|sequence| call(9, sequence, b"x"));
+    let commands = commands.collect();
+    group.event(LEADER, Event::Submit { commands });
+    group.carry();
+    let asked = group.asked_of_slow();
+    assert!(asked.ends_with(&[17, 18, 19, 20]), "{asked:?}");
+}

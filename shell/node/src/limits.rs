@@ -157,6 +157,6 @@ pub(crate) const ANSWER_BYTES_LARGE: usize = 16 << 10;
 /// What the answers of a client are taken to have that has had none.
 pub(crate) const ANSWER_BYTES_UNKNOWN: usize = 64 << 10;
 
-/// After so long without a request served or an answer, what a client waits for is not counted.
+/// After so long without a request served, what a client waits for is not counted.
 pub(crate) const AWAITED_FORGOTTEN: quorate_types::Duration =
     quorate_types::Duration::from_millis(1_000);

@@ -19,6 +19,7 @@ pub mod sizes;
 mod source;
 mod sources;
 mod table;
+pub mod traps;
 pub mod types;
 pub mod unsafety;
 pub mod way;

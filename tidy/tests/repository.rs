@@ -3,7 +3,7 @@
 use quorate_tidy::repository::Repository;
 use quorate_tidy::{
     arrows, claims, dependencies, functions, glossary, links, machines, names, openings, sizes,
-    types, unsafety, way, words,
+    traps, types, unsafety, way, words,
 };
 
 #[track_caller]
@@ -22,6 +22,11 @@ fn imports_are_those_of_the_map() {
 #[test]
 fn claims_have_a_row_a_file_and_a_test() {
     none(claims::problems(&Repository::read()));
+}
+
+#[test]
+fn known_traps_are_shown_to_be_none() {
+    none(traps::problems(&Repository::read()));
 }
 
 #[test]

@@ -25,7 +25,7 @@ DRAWN_SEEDS ?= 250
 # Seeds of `make test-fast`, from 0: about 15 CPU-seconds.
 FAST_SEEDS ?= 250
 # Integration tests that start no process and open no socket.
-FAST_TESTS := scripts late_messages replica session wire files log lives group_commit pledge repository
+FAST_TESTS := every_ordering_conforms scripts late_messages replica session wire files log lives group_commit pledge repository
 # Python tests that run many classes, one after the other; with the examples they take as long as all others.
 CLASS_TESTS := python/tests/test_check.py python/tests/test_simulate.py
 # The commit's first seven digits as a number, or the number after the largest of those where no commit is known.

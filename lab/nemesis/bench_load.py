@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,12 +17,21 @@ from group import Group
 class BenchLoad:
     """`quorate bench` against a group for some seconds."""
 
-    def __init__(self, group: Group, seconds: float, clients: int = 4, window: int = 64) -> None:
-        self._seconds = seconds
+    def __init__(
+        self,
+        group: Group,
+        seconds: float,
+        clients: int = 4,
+        window: int = 64,
+        size: int = 16,
+        timeline: Path | None = None,
+    ) -> None:
         hosts = group.endpoint.rpartition("/")[0]
         command = [group.plan.quorate, "bench", "--endpoint", hosts, "--object", group.plan.served.cls]
-        command += ["--clients", str(clients), "--window", str(window), "--size", "16"]
+        command += ["--clients", str(clients), "--window", str(window), "--size", str(size)]
         command += ["--seconds", f"{seconds:g}", "--warmup", "1", "-o", "json"]
+        if timeline is not None:
+            command += ["--timeline", str(timeline)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
 

@@ -56,6 +56,9 @@ class GroupPlan:
     """Commands and bytes of the log after which a snapshot is due; None for the product's own choice."""
     ready_s: float = READY_S
     """Time until all nodes are led for the first time."""
+    ordering: str = "paxos"
+    limits: tuple[str, ...] = ()
+    """Lines of `[limits]` in the configuration of every node."""
 
 
 class Group:
@@ -245,7 +248,10 @@ class Group:
             f"call_timeout = {CALL_TIMEOUT_S}",
             # The lab's own network leads nowhere else.
             "insecure = true",
+            f"ordering = {_text(plan.ordering)}",
         ]
+        if plan.limits:
+            lines += ["[limits]", *plan.limits]
         if plan.snapshot_after is not None:
             commands, size = plan.snapshot_after
             lines += ["[snapshot]", f"commands = {commands}", f"bytes = {size}"]

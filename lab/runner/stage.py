@@ -42,7 +42,14 @@ class Stage:
     bar: Bar
 
     @contextlib.contextmanager
-    def group(self, served: ObjectPlan, nodes: int, persist: str) -> Iterator[Group]:
+    def group(
+        self,
+        served: ObjectPlan,
+        nodes: int,
+        persist: str,
+        ordering: str = "paxos",
+        limits: tuple[str, ...] = (),
+    ) -> Iterator[Group]:
         """Run a group of nodes for the length of a block, each of them replica and acceptor."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -53,6 +60,8 @@ class Stage:
             nodes=nodes,
             persist=persist,
             ready_s=READY_S_PER_NODE * nodes,
+            ordering=ordering,
+            limits=limits,
         )
         is_kept = False
         try:

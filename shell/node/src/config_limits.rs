@@ -1,5 +1,6 @@
-//! `[limits]` of `node.toml`: bounds of connections.
+//! `[limits]` of `node.toml`: bounds of connections, and what a leader does about a peer that does not keep up.
 
+use quorate_ordering::Flow;
 use serde::{Deserialize, Serialize};
 
 /// Bounds of connections.
@@ -16,6 +17,32 @@ pub struct LimitsConfig {
     pub clients_bytes: usize,
     /// Bytes that wait for a peer.
     pub peer_queue: usize,
+    /// What a leader does about a peer that does not keep up.
+    pub flow: FlowConfig,
+}
+
+/// What a leader does about a peer that does not keep up: see [`Flow`]. For experiments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowConfig {
+    /// It gets no more than its credit, and nobody waits for it.
+    #[default]
+    Credit,
+    /// It gets everything, which piles up to `peer_queue`.
+    Unbounded,
+    /// Nobody gets anything while it has not acknowledged so many values.
+    Blocking(usize),
+}
+
+impl FlowConfig {
+    /// The same for the ordering.
+    pub(crate) fn as_flow(self) -> Flow {
+        match self {
+            FlowConfig::Credit => Flow::Credit,
+            FlowConfig::Unbounded => Flow::Unbounded,
+            FlowConfig::Blocking(most) => Flow::Blocking(most),
+        }
+    }
 }
 
 impl Default for LimitsConfig {
@@ -27,6 +54,7 @@ impl Default for LimitsConfig {
             client_queue: limits.client_queue,
             clients_bytes: limits.clients_bytes,
             peer_queue: limits.peer_queue,
+            flow: FlowConfig::Credit,
         }
     }
 }
@@ -43,6 +71,33 @@ impl LimitsConfig {
         if self.clients_bytes < self.client_queue {
             return Err("limits.clients_bytes: is below limits.client_queue".to_owned());
         }
+        if self.flow == FlowConfig::Blocking(0) {
+            return Err("limits.flow: blocking takes at least 1 value".to_owned());
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FlowConfig, LimitsConfig};
+
+    fn read(text: &str) -> Result<FlowConfig, String> {
+        let limits: LimitsConfig = toml::from_str(text).map_err(|error| error.to_string())?;
+        limits.check().map(|()| limits.flow)
+    }
+
+    #[test]
+    fn the_flow_is_a_word_or_a_number_of_values() {
+        assert_eq!(read(""), Ok(FlowConfig::Credit));
+        assert_eq!(read("flow = \"unbounded\""), Ok(FlowConfig::Unbounded));
+        assert_eq!(
+            read("flow = { blocking = 64 }"),
+            Ok(FlowConfig::Blocking(64))
+        );
+        let nothing = read("flow = { blocking = 0 }").expect_err("nobody could propose");
+        assert!(nothing.starts_with("limits.flow"), "{nothing}");
+        let unknown = read("flow = \"retry\"").expect_err("there is no such flow");
+        assert!(unknown.contains("unbounded"), "{unknown}");
     }
 }

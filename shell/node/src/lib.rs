@@ -66,7 +66,7 @@ pub use config::{
     Hex, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig,
     SnapshotConfig, TlsConfig,
 };
-pub use config_limits::LimitsConfig;
+pub use config_limits::{FlowConfig, LimitsConfig};
 pub use drift::DriftStatus;
 pub use error::NodeError;
 pub use group_setup::GroupSetup;

@@ -30,7 +30,7 @@ use crate::{NodeConfig, NodeError};
 use mio::{Poll, Waker};
 use quorate_any::AnyOrdering;
 use quorate_host::{Host, UnkeptState};
-use quorate_ordering::{Config, Past, Standing, Timing};
+use quorate_ordering::{Config, Flow, Limits, Past, Standing, Timing};
 use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
@@ -153,7 +153,8 @@ fn assemble(
     let disks = (store, directory.disk().clone());
     let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker.clone())
         .map_err(system("cannot start the snapshot thread"))?;
-    let ordering = ordering(&identity, first, entropy.next(), now)?;
+    let flow = config.limits.flow.as_flow();
+    let ordering = ordering(&identity, first, (entropy.next(), flow), now)?;
     let own = ReplicaConfig {
         fresh: Incarnation(entropy.next()),
         ..replica_config(config, &identity)
@@ -534,10 +535,14 @@ fn part_views(
 fn ordering(
     identity: &OwnIdentity,
     (view, past): (View, Past),
-    seed: u64,
+    (seed, flow): (u64, Flow),
     now: Time,
 ) -> Result<AnyOrdering, NodeError> {
     let config = Config {
+        limits: Limits {
+            flow,
+            ..Limits::default()
+        },
         standing: match identity.votes_as {
             Some(own) if view.incarnation(identity.node) == Some(own) => Standing::Voter,
             Some(_) | None => Standing::Observer,

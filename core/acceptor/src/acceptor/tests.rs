@@ -55,6 +55,25 @@ fn slots_that_only_a_snapshot_brings_hold_back_no_vote_and_others_behind_them_do
     assert_eq!(verdict, Verdict::Voted, "who has no vote only holds");
 }
 
+/// Claim mp-61.
+#[test]
+fn what_is_only_held_is_no_vote_before_a_trim() {
+    let view = ViewId {
+        group: GroupId(1),
+        number: ViewNumber(1),
+    };
+    let mut acceptor = Acceptor::new(view, Standing::Observer, Persistence::Disk);
+    let mut effects: Effects<()> = Vec::new();
+    let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
+    acceptor.vote(ballot, Slot(1), Batch::noop(), &mut effects);
+    acceptor.enfranchise(ballot, &mut effects);
+    let verdict = acceptor.vote(ballot, Slot(2), trim(), &mut effects);
+    assert_eq!(verdict, Verdict::Incomplete, "slot 1 has no record");
+    acceptor.vote(ballot, Slot(1), Batch::noop(), &mut effects);
+    let verdict = acceptor.vote(ballot, Slot(2), trim(), &mut effects);
+    assert_eq!(verdict, Verdict::Voted);
+}
+
 #[test]
 fn pages_follow_each_other_and_leave_no_vote_out() {
     let view = ViewId {

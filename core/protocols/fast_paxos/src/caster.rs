@@ -102,9 +102,10 @@ impl Seat {
                 self.caster.waiting.push_back(value);
             }
         } else {
-            let is_full = self.caster.values.len() >= VALUES
-                || self.caster.bytes >= self.config.limits.queue_bytes;
-            if is_full {
+            if self.is_full() {
+                self.forget_lost_values();
+            }
+            if self.is_full() {
                 return;
             }
             self.caster.bytes += batch.weight();
@@ -112,6 +113,25 @@ impl Seat {
             self.caster.waiting.push_back(value);
         }
         self.cast_waiting(effects);
+    }
+
+    fn is_full(&self) -> bool {
+        let bytes_max = self.config.limits.queue_bytes;
+        self.caster.values.len() >= VALUES || self.caster.bytes >= bytes_max
+    }
+
+    /// Values whose slots others won: who proposed them sends them again, or is gone. Claim fp-16.
+    fn forget_lost_values(&mut self) {
+        let open = self.acceptor.log.open_from(Slot::ZERO);
+        let held: Vec<VoteKind> = open.map(|(_, open)| open.kind).collect();
+        let waiting = &self.caster.waiting;
+        let values = self.caster.values.keys().copied();
+        let is_lost =
+            |value: &ValueId| !waiting.contains(value) && !held.contains(&VoteKind::Fast(*value));
+        let lost: Vec<ValueId> = values.filter(is_lost).collect();
+        for value in lost {
+            self.caster.take(value);
+        }
     }
 
     /// Votes for the values that wait, as far as their ballot is open and slots are free.
@@ -124,18 +144,25 @@ impl Seat {
         let Some((ballot, _)) = any.filter(|_| self.acceptor.is_voter()) else {
             return;
         };
-        while let Some(value) = self.caster.waiting.front().copied() {
+        self.acceptor.set_elided(self.elided());
+        let mut place = 0;
+        while let Some(value) = self.caster.waiting.get(place).copied() {
             let (own, batch) = self.caster.values[&value].clone();
             if own > ballot {
                 return;
             }
             if own == ballot && self.held_in(ballot, &batch).is_none() {
                 let Some(slot) = self.free_slot() else { return };
-                let is_cast = self.acceptor.try_cast(slot, value, batch, effects);
-                assert!(is_cast, "the slot is free");
+                let is_trim = batch.is_collecting();
+                if !self.acceptor.try_cast(slot, value, batch, effects) {
+                    assert!(is_trim, "the slot is free");
+                    // Something before the slot is missing here: the others need not wait for that.
+                    place += 1;
+                    continue;
+                }
                 self.caster.next = slot.next();
             }
-            self.caster.waiting.pop_front();
+            self.caster.waiting.remove(place);
         }
     }
 

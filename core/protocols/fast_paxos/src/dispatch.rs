@@ -276,7 +276,7 @@ impl FastPaxos {
         if !self.follow(now, from, ballot, effects) {
             return;
         }
-        match self.seat.acceptor.vote(ballot, slot, batch, effects) {
+        match self.seat.vote(ballot, slot, batch, effects) {
             // The leader sends again what has no vote; by then the acceptor may have learned what it lacks before a trim.
             Verdict::Voted | Verdict::NoRoom | Verdict::Incomplete => {}
             Verdict::Superseded => {
@@ -508,7 +508,7 @@ impl FastPaxos {
                         beat,
                         number: self.seat.answers.give(now),
                         decided: self.seat.acceptor.log.decided(),
-                        voted: self.seat.acceptor.log.highest(),
+                        voted: self.seat.voted_ever(),
                         is_voter: self.seat.acceptor.is_voter(),
                     });
                     let to = NodeSet::only(ballot.node);

@@ -80,8 +80,6 @@ pub(crate) struct Leader {
     patience: Duration,
     /// When the decided prefix last moved, or nothing was open.
     moved_at: Time,
-    /// The highest slot in which an acceptor says that it voted: up to it slots are decided, whatever is submitted.
-    reported: Slot,
     /// A higher ballot is needed.
     pub(crate) must_renew: bool,
     /// Leadership is being transferred to this node, until this time at the latest.
@@ -117,7 +115,6 @@ impl Leader {
             progress_at: now,
             moved_at: now,
             patience: seat.config.timing.resend,
-            reported: Slot::ZERO,
             must_renew: false,
             transfer: None,
         }
@@ -146,7 +143,7 @@ impl Leader {
 
     /// The highest slot with a vote, as far as this node knows.
     pub(crate) fn voted(&self, seat: &Seat) -> Slot {
-        self.reported.max(seat.learner.tally.highest())
+        seat.learner.reported.max(seat.learner.tally.highest())
     }
 
     /// All commands that wait for a slot, are proposed or were found.
@@ -218,7 +215,7 @@ impl Leader {
         self.announced = decided;
         self.announce_at = None;
         let ballot = self.ballot;
-        seat.acceptor.vote(ballot, slot, batch.clone(), effects);
+        seat.vote(ballot, slot, batch.clone(), effects);
         let accept = Message::Accept(Accept {
             ballot,
             slot,
@@ -280,7 +277,7 @@ impl Leader {
         loop {
             let limits = &seat.config.limits;
             // Votes may be left in slots that nobody proposes for, and the next view begins after all slots of this one.
-            let must_fill = seat.last >= Some(self.next) || self.reported >= self.next;
+            let must_fill = seat.last >= Some(self.next) || seat.learner.reported >= self.next;
             let fills = self.queue.is_empty() && must_fill;
             let pipeline = if fills || self.queue.is_large_next(limits) {
                 limits.pipeline_large
@@ -365,6 +362,8 @@ impl Leader {
             self.announce(seat, effects);
         }
         if self.is_stuck(seat, now) {
+            // Who voted there may be gone, and phase 1 find nothing: the slot is filled all the same. Claim fp-17.
+            seat.learner.reported = self.voted(seat);
             seat.contention.close(now);
             return Tenure::Renewed;
         }
@@ -422,6 +421,14 @@ impl Leader {
                 .collect();
             for node in lacking.iter() {
                 proposal.sent.insert(node);
+            }
+            if !seat
+                .learner
+                .tally
+                .has_classic(*slot, ballot, seat.config.own)
+            {
+                // This node lacked something before a trim.
+                seat.vote(ballot, *slot, proposal.batch.clone(), effects);
             }
             let accept = accept(ballot, *slot, proposal, decided);
             seat.send(lacking, Lane::Normal, accept, effects);
@@ -517,7 +524,7 @@ impl Leader {
             self.progress_at = now;
             self.moved_at = now;
         }
-        self.reported = self.reported.max(voted);
+        seat.learner.reported = seat.learner.reported.max(voted);
         self.count_beats(seat, effects);
         self.fill(seat, now, from, effects);
     }
@@ -577,20 +584,5 @@ fn to_one(node: NodeId, message: Message) -> quorate_ordering::Effect<Message> {
         to: NodeSet::only(node),
         lane: Lane::Normal,
         message,
-    }
-}
-
-impl Seat {
-    /// A peer that answers but does not acknowledge what was sent has lost it: its credit is reset.
-    pub(crate) fn free_stalled(&mut self, now: Time) {
-        let next = self.acceptor.log.decided().next();
-        let bearable = self.config.timing.election_min;
-        for peer in self.peers.iter_mut() {
-            let since = peer.credit.stalled_since();
-            let has_lost = |since| now.since(since) >= bearable && peer.answered > since;
-            if since.is_some_and(has_lost) {
-                peer.restart_at(next);
-            }
-        }
     }
 }

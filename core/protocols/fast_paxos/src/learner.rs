@@ -9,7 +9,7 @@ use crate::message::{Learn, Learned, Message, Trimmed};
 use crate::peers::Taught;
 use crate::tally::Tally;
 use crate::{FastPaxos, Part, Seat};
-use quorate_acceptor::OpenQuestions;
+use quorate_acceptor::{OpenQuestions, Verdict};
 use quorate_ordering::{ConflictingDecisions, Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time, VoteKind};
@@ -22,6 +22,11 @@ pub(crate) struct Learner {
     /// The highest slot known to be decided somewhere.
     pub(crate) known: Slot,
     pub(crate) tally: Tally,
+    /// The highest slot in which an acceptor says that it voted, or may have: up to it slots are decided, whatever is submitted. A
+    /// reader may wait for it, in whatever ballot.
+    pub(crate) reported: Slot,
+    /// Slots up to this one are decided, and some peer has them in snapshots only.
+    elided: Slot,
     gap_since: Option<Time>,
     /// The peer that was asked last, and when another one is asked.
     asked: Option<(NodeId, Time)>,
@@ -40,6 +45,8 @@ impl Learner {
             heard: (Ballot::ZERO, Slot::ZERO),
             known: Slot::ZERO,
             tally: Tally::default(),
+            reported: Slot::ZERO,
+            elided: Slot::ZERO,
             gap_since: None,
             asked: None,
             questions: OpenQuestions::default(),
@@ -247,6 +254,7 @@ impl FastPaxos {
         if upto <= self.seat.acceptor.log.decided() {
             return;
         }
+        self.seat.learner.elided = self.seat.learner.elided.max(upto);
         if upto <= self.seat.executed {
             // The replica began with a snapshot that holds these slots.
             self.leave_to_snapshot(now, upto, effects);
@@ -270,6 +278,26 @@ impl Seat {
         let is_any = planted(Plant::FastVoteDecidedByWatermark);
         let is_proposed = |kind: VoteKind| !kind.is_fast() || is_any;
         next <= upto && open.is_some_and(|open| open.ballot == ballot && is_proposed(open.kind))
+    }
+
+    /// Up to where slots are decided of which only a snapshot helps on; slot 0 where no snapshot is awaited.
+    pub(crate) fn elided(&self) -> Slot {
+        match self.acceptor.log.decided() < self.learner.elided {
+            true => self.learner.known.max(self.learner.elided),
+            false => Slot::ZERO,
+        }
+    }
+
+    /// Votes in a classic round; for a trim of logs only where nothing before it is missing here. Claim fp-15.
+    pub(crate) fn vote(
+        &mut self,
+        ballot: Ballot,
+        slot: Slot,
+        batch: Batch,
+        effects: &mut Effects<Message>,
+    ) -> Verdict {
+        self.acceptor.set_elided(self.elided());
+        self.acceptor.vote(ballot, slot, batch, effects)
     }
 
     /// No further answer is expected: asks at once for what is still missing.

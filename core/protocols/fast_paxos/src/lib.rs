@@ -304,13 +304,27 @@ impl Seat {
         self.config.view.nodes().without(self.config.own)
     }
 
-    /// The highest slot in which this acceptor holds a vote of the promised ballot, in either round; else the decided prefix.
+    /// The highest slot in which this acceptor holds a vote of the promised ballot, in either round, or has lost one that may have been
+    /// of it; else the decided prefix.
     pub(crate) fn voted_now(&self) -> Slot {
         let decided = self.acceptor.log.decided();
         let open = self.acceptor.log.open_from(Slot::ZERO);
         let promised = self.acceptor.promised();
         let voted = open.filter(|(_, open)| open.ballot == promised);
-        voted.map(|(slot, _)| slot).last().unwrap_or(decided)
+        let voted = voted.map(|(slot, _)| slot).last().unwrap_or(decided);
+        self.or_lost(voted)
+    }
+}
+
+impl Seat {
+    /// The highest slot in which this acceptor voted or may have voted, in any ballot; else the decided prefix.
+    pub(crate) fn voted_ever(&self) -> Slot {
+        self.or_lost(self.acceptor.log.highest())
+    }
+
+    /// At least the highest slot in which this acceptor lost a vote. Others may have counted that vote.
+    fn or_lost(&self, voted: Slot) -> Slot {
+        self.acceptor.unknown().last().unwrap_or(voted).max(voted)
     }
 }
 

@@ -230,7 +230,7 @@ pub struct Heard {
     pub number: u64,
     /// The sender's decided prefix.
     pub decided: Slot,
-    /// The highest slot in which the sender holds a vote of any ballot, else `decided`.
+    /// The highest slot in which the sender holds a vote of any ballot or lost one, else `decided`.
     pub voted: Slot,
     /// The sender is an acceptor with a vote; observers count towards no quorum.
     pub is_voter: bool,
@@ -286,7 +286,8 @@ pub struct Confirmed {
     pub ballot: Ballot,
     /// The epoch confirmed.
     pub epoch: u64,
-    /// The highest slot in which the sender voted in this ballot, in either round. A fast round is decided without the leader.
+    /// The highest slot in which the sender voted in this ballot, in either round, or may have: a fast round is decided without the
+    /// leader.
     pub voted: Slot,
 }
 

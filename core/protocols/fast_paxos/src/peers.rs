@@ -1,6 +1,7 @@
 //! The state of the other nodes: their links, what they reported of themselves, and the credit that
 //! bounds what is sent to each.
 
+use crate::Seat;
 use quorate_acceptor::Credit;
 use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
 
@@ -109,6 +110,21 @@ impl Peers {
         for peer in &self.0 {
             peer.credit.check();
             peer.value_credit.check();
+        }
+    }
+}
+
+impl Seat {
+    /// A peer that answers but does not acknowledge what was sent has lost it: its credit is reset.
+    pub(crate) fn free_stalled(&mut self, now: Time) {
+        let next = self.acceptor.log.decided().next();
+        let bearable = self.config.timing.election_min;
+        for peer in self.peers.iter_mut() {
+            let since = peer.credit.stalled_since();
+            let has_lost = |since| now.since(since) >= bearable && peer.answered > since;
+            if since.is_some_and(has_lost) {
+                peer.restart_at(next);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Linearizable reads without a log entry, confirmed by a quorum. There are no leases: fast rounds are decided without the leader.
 //!
 //! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and it serves no other reads.
-//! Its barrier is the highest slot in which one of those who confirm voted: they meet every fast quorum. Claim fp-9.
+//! Its barrier is the highest slot in which one of those who confirm voted, or may have: they meet every fast quorum. Claim fp-9.
 
 use crate::leader::Leader;
 use crate::message::{AskBarrier, Barrier, Confirm, Confirmed, Message};
@@ -219,6 +219,8 @@ impl Leader {
         };
         let epoch = &mut epochs[index];
         epoch.confirmed.insert(from);
+        // Readers wait for it, and nobody may be left who voted there or proposed something.
+        seat.learner.reported = seat.learner.reported.max(voted);
         if !planted(Plant::FastReadUnasked) {
             epoch.barrier = epoch.barrier.max(voted);
         }

@@ -441,6 +441,12 @@ impl<O: Ordering> Replica<O> {
             self.agreement.untrimmed = None;
             return;
         }
+        let view = self.view();
+        let is_held = self.agreement.holders_of(view, slot, digest) >= view.replica_majority();
+        if !is_held && !planted(Plant::TrimByOne) {
+            // They were a majority of the view before.
+            return;
+        }
         let holders = self.agreement.holders(slot);
         let mut others = self.other_replicas().iter();
         let is_waited_for = others.any(|node| !holders.contains(node) && self.is_linked(node));

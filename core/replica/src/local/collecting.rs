@@ -91,16 +91,15 @@ impl<O: Ordering> Replica<O> {
         self.raise(Event::Trimmable { slot, digest });
     }
 
-    /// What a view that is over has not ordered: the next one may be of a level that does not read all of it.
+    /// What a view that is over has not ordered, except trims: the members of the next one may not hold the snapshot, or not read the
+    /// command. Its leader asks anew.
     pub(crate) fn still_wanted(&mut self, mut commands: Vec<Command>) -> Vec<Command> {
-        if !self.collects() {
-            let is_collect = |command: &Command| matches!(command.body, Body::Collect { .. });
-            for command in commands.iter().filter(|command| is_collect(command)) {
-                self.internals.landed(command.id);
-                self.collecting.lost();
-            }
-            commands.retain(|command| !is_collect(command));
+        let is_collect = |command: &Command| matches!(command.body, Body::Collect { .. });
+        for command in commands.iter().filter(|command| is_collect(command)) {
+            self.internals.landed(command.id);
+            self.collecting.lost();
         }
+        commands.retain(|command| !is_collect(command));
         commands
     }
 }

@@ -1,14 +1,18 @@
 //! Logs are trimmed for a command that was decided: who asks for it, when, and where a node trims by itself.
 
+use crate::views::{WINDOW, change, fill};
 use crate::world::{World, meta};
 use quorate_ordering::Effect;
 use quorate_replica::{DiskRoom, Input};
-use quorate_types::{Body, Command, Digest, Duration, Level, Levels, Slot};
+use quorate_types::{
+    Body, Command, Digest, Duration, Level, Levels, MemberChange, NodeId, Refusal, Slot,
+};
 
 /// Three nodes in a view of this level, whose submissions are kept from the log.
 fn world(level: Level) -> World {
     let world = World::with(3, |config| {
         config.view.level = level;
+        config.view.window = WINDOW;
         config.speaks = Levels::new(Level::UNNAMED, Level::COLLECTED).unwrap();
     });
     world.shared.borrow_mut().holds_submissions = true;
@@ -95,6 +99,31 @@ fn nobody_asks_before_a_majority_holds_the_snapshot_or_for_what_is_trimmed() {
     assert_eq!(asked(&world), []);
 }
 
+/// Claim rp-123.
+#[test]
+fn the_leader_asks_again_where_the_command_is_refused() {
+    let mut world = world(Level::COLLECTED);
+    checkpoint(&mut world);
+    let command = asked(&world).remove(0).1.id;
+    let refusal = Refusal::Unknown;
+    world.effect(0, Effect::Refuse { command, refusal });
+    world.pass(Duration::from_millis(500));
+    assert_eq!(asked(&world).len(), 2, "once more, and only once");
+}
+
+/// Claim rp-120.
+#[test]
+fn who_heard_no_report_of_a_snapshot_knows_by_the_command_that_it_is_agreed() {
+    let mut world = world(Level::COLLECTED);
+    world.nodes[2].is_cut = true;
+    let slot = checkpoint(&mut world);
+    assert_eq!(world.nodes[2].replica.agreed_snapshot(), Slot::ZERO);
+    let (_, command) = asked(&world).remove(0);
+    world.decide(vec![command]);
+    world.run();
+    assert_eq!(world.nodes[2].replica.agreed_snapshot(), slot);
+}
+
 #[test]
 fn the_next_leader_asks_for_what_the_one_before_left() {
     let mut world = world(Level::COLLECTED);
@@ -126,4 +155,32 @@ fn a_command_about_its_own_slot_or_a_later_one_has_no_effect() {
     }
     world.run();
     assert_eq!(trimmed(&world), []);
+}
+
+/// Node 2 leaves, which alone beside node 0 is known to hold the snapshot. Claim rp-123.
+#[test]
+fn a_snapshot_that_a_majority_held_of_the_view_before_is_collected_once_one_of_the_view_does() {
+    let mut world = world(Level::COLLECTED);
+    world.nodes[1].is_cut = true;
+    let slot = checkpoint(&mut world);
+    let before = asked(&world);
+    assert_eq!(before.len(), 1, "two of three hold it");
+    world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1]),
+        who: MemberChange::Leaves(NodeId(2)),
+    })]);
+    fill(&mut world, WINDOW);
+    world.lead(0);
+    world.shared.borrow_mut().submitted.clear();
+    let commands = before.into_iter().map(|(_, command)| command).collect();
+    world.effect(0, Effect::Unordered { commands });
+    world.pass(Duration::from_millis(2_500));
+    assert_eq!(asked(&world), [], "one of two holds it");
+    world.nodes[1].is_cut = false;
+    world.link_up(0, 1);
+    world.link_up(1, 0);
+    world.pass(Duration::from_millis(2_500));
+    let again = asked(&world);
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_eq!(slot_of(&again[0].1), slot);
 }

@@ -343,7 +343,13 @@ impl Seat {
                 let is_trimmed = self.learner.trimmed.contains(peer.node);
                 let is_upstream = self.stops.upstream() == Some(peer.node);
                 let is_better = is_upstream || is_ahead;
-                (is_trimmed, !is_better, !is_upstream, is_leader == is_long, peer.node)
+                (
+                    is_trimmed,
+                    !is_better,
+                    !is_upstream,
+                    is_leader == is_long,
+                    peer.node,
+                )
             })
             .collect();
         choice.sort_unstable();

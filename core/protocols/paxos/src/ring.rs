@@ -49,7 +49,13 @@ impl Stops {
     }
 
     /// This node's answer to the proposal of `ballot` may be told. Returns whether that is done along the ring.
-    pub(crate) fn answered(&mut self, own: NodeId, ballot: Ballot, slot: Slot, backing: Backing) -> bool {
+    pub(crate) fn answered(
+        &mut self,
+        own: NodeId,
+        ballot: Ballot,
+        slot: Slot,
+        backing: Backing,
+    ) -> bool {
         let stop = self.waiting.get_mut(&slot);
         let Some(stop) = stop.filter(|stop| stop.ballot == ballot && stop.awaits_own) else {
             return false;

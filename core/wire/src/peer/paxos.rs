@@ -15,8 +15,8 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::message::{
     Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
-    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, Seen, Survey,
-    Surveyed, TakeOver, Trimmed, Way,
+    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, Seen,
+    Survey, Surveyed, TakeOver, Trimmed, Way,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_types::{Ballot, Batch, Slot, Wall};

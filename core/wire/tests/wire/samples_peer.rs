@@ -7,9 +7,9 @@ use crate::samples::{
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
-    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
-    TakeOver, Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
+    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, Seen,
+    Survey, Surveyed, TakeOver, Trimmed, Way,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
@@ -263,6 +263,25 @@ fn agreement() -> Vec<(&'static str, Message)> {
                 slot: Slot(92),
                 batch: batch(),
                 decided: Slot(90),
+            }),
+        ),
+        (
+            "pass",
+            Message::Pass(Pass {
+                ballot: BALLOT,
+                slot: Slot(92),
+                batch: batch(),
+                decided: Slot(90),
+                way: Way::new(vec![NodeId(5), NodeId(4), NodeId(1)], 2).expect("each once"),
+            }),
+        ),
+        (
+            "gathered",
+            Message::Gathered(Gathered {
+                ballot: BALLOT,
+                first,
+                last,
+                voters: [NodeId(4), NodeId(5)].into_iter().collect(),
             }),
         ),
         (

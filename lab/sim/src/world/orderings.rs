@@ -55,9 +55,7 @@ impl Switching {
         } else {
             SWITCHES
         };
-        let ordering = random
-            .chance(share)
-            .then(|| drawn(random));
+        let ordering = random.chance(share).then(|| drawn(random));
         let change = ViewChange {
             after: view.number,
             acceptors: view.acceptors,

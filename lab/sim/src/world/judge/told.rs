@@ -196,7 +196,11 @@ impl Judge {
     fn gathered(&self, node: NodeId, slot: Slot, ballot: Ballot, others: NodeSet) -> Judged {
         let told = self.voters.get(&(slot, ballot)).copied();
         let told = told.unwrap_or_default();
-        let is_decided = |voter| self.decided_by.get(&voter).is_some_and(|upto| slot <= *upto);
+        let is_decided = |voter| {
+            self.decided_by
+                .get(&voter)
+                .is_some_and(|upto| slot <= *upto)
+        };
         let mut silent = others
             .iter()
             .filter(|voter| !told.contains(*voter) && !is_decided(*voter));

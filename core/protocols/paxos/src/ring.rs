@@ -1,5 +1,5 @@
 //! Proposals that go along a ring, and the votes that are gathered along it. High Performance State-Machine Replication 3.1 (Ring Paxos),
-//! claims mp-62 to mp-64.
+//! claims mp-70 to mp-72.
 //!
 //! The way of a proposal is a part of it: the leader makes it, and nobody else knows a ring. A node passes the proposal on at once, and
 //! votes. Those votes that make the quorum travel the same way in a message of their own, which leaves a node when its own vote is

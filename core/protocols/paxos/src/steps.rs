@@ -1,5 +1,5 @@
 //! The steps of a leader that spares slow acceptors, or lets proposals go along a ring. Paxos in the Cloud III.E (Libpaxos+), claims mp-58
-//! and mp-59; High Performance State-Machine Replication 3.1 (Ring Paxos), claims mp-62 to mp-64.
+//! and mp-59; High Performance State-Machine Replication 3.1 (Ring Paxos), claims mp-70 to mp-72.
 //!
 //! The first slots of a step are proposed to all acceptors, and the leader counts how often each was in the first quorum. The rest
 //! of the step is proposed to the quorum of those that were so most often. A slow acceptor has time to do what it was sent, and learns

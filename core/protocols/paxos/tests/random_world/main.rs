@@ -80,7 +80,7 @@ fn nodes_that_spare_slow_acceptors_agree_through_misfortune_and_are_live_after_i
     adventures(Persistence::Memory, OrderingName::LibpaxosPlus, 5000..5020);
 }
 
-/// Claim mp-64.
+/// Claim mp-71.
 #[test]
 fn nodes_in_a_ring_agree_through_misfortune_and_are_live_after_it() {
     adventures(Persistence::Disk, OrderingName::RingPaxos, 6000..6040);

@@ -146,11 +146,9 @@ impl MultiPaxos {
             // A lease granted before the restart is forgotten, so assume that one was granted.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }
-        let is_alone = config.view.acceptors.len() == 1;
-        let patience = if is_alone {
-            Duration::ZERO
-        } else {
-            random.span(timing.retry_max, timing.election_min)
+        let patience = match config.view.acceptors.len() {
+            1 => Duration::ZERO,
+            _ => random.span(timing.retry_max, timing.election_min),
         };
         let delivered = acceptor.log.trimmed();
         let must_repair = config.damage.needs_survey() && config.is_voter();

@@ -102,6 +102,7 @@ impl Message {
     }
 
     /// What the message binds its sender to.
+    // Longer than a screen: one arm a message.
     #[must_use]
     pub fn testimony(&self) -> Testimony<'_> {
         match self {
@@ -452,7 +453,7 @@ pub struct Pass {
     /// The leader's decided prefix.
     pub decided: Slot,
     /// By whom it goes.
-    pub way: Way,
+    pub way: RingWay,
 }
 
 /// Phase 2b along a ring: each of `voters` voted, durably, for the proposal of `ballot` in every slot of `first..=last`. The view of the
@@ -471,20 +472,20 @@ pub struct Gathered {
 
 /// The nodes by which a proposal goes, in their order. The leader, where it begins and where the votes end, is not among them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct RingWay {
     /// Invariant: none is named twice.
     nodes: Vec<NodeId>,
     /// So many of the first gather their votes. Invariant: at least one, and no more than there are.
     gathering: usize,
 }
 
-impl Way {
+impl RingWay {
     /// By `nodes`, of which the first `gathering` gather their votes; `None` if one is named twice, or so many are not there.
     #[must_use]
-    pub fn new(nodes: Vec<NodeId>, gathering: usize) -> Option<Way> {
+    pub fn new(nodes: Vec<NodeId>, gathering: usize) -> Option<RingWay> {
         let named: NodeSet = nodes.iter().copied().collect();
         let is_one = named.len() == nodes.len() && (1..=nodes.len()).contains(&gathering);
-        is_one.then_some(Way { nodes, gathering })
+        is_one.then_some(RingWay { nodes, gathering })
     }
 
     /// The nodes.

@@ -8,7 +8,7 @@
 
 use crate::leader::Leader;
 use crate::limits::STOPS_MAX;
-use crate::message::{Accept, Accepted, Gathered, Message, Nack, Pass, Way};
+use crate::message::{Accept, Accepted, Gathered, Message, Nack, Pass, RingWay};
 use crate::{MultiPaxos, Seat};
 use quorate_acceptor::{Backing, Verdict};
 use quorate_ordering::{Effects, Lane};
@@ -259,7 +259,7 @@ impl MultiPaxos {
 
 impl Seat {
     /// The place of the next node behind `place` that is linked.
-    fn next_on(&self, way: &Way, place: usize) -> Option<usize> {
+    fn next_on(&self, way: &RingWay, place: usize) -> Option<usize> {
         let behind = place + 1..way.nodes().len();
         let mut linked = behind.filter(|next| self.peers.is_linked(way.nodes()[*next]));
         linked.next()

@@ -11,7 +11,7 @@
 use crate::Seat;
 use crate::leader::Leader;
 use crate::limits::{DOUBTS_MAX, RING_STEPS, STEP_PATIENCE};
-use crate::message::{Message, Way};
+use crate::message::{Message, RingWay};
 use crate::policies::AcceptorsAsked;
 use quorate_ordering::Effects;
 use quorate_types::zoo::{Plant, planted};
@@ -99,7 +99,7 @@ impl Steps {
     }
 
     /// The way of a proposal by those of `takers` that are on the ring; none where too few acceptors are.
-    pub(crate) fn way(&self, seat: &Seat, takers: NodeSet) -> Option<Way> {
+    pub(crate) fn way(&self, seat: &Seat, takers: NodeSet) -> Option<RingWay> {
         let Asking::Ring(order) = &self.at_present else {
             return None;
         };
@@ -107,7 +107,7 @@ impl Steps {
         let voters = takers.iter();
         let voters = voters.filter(|node| seat.config.view.acceptors.contains(*node));
         let nodes = order.iter().copied().filter(|node| takers.contains(*node));
-        (voters.count() >= others).then(|| Way::new(nodes.collect(), others))?
+        (voters.count() >= others).then(|| RingWay::new(nodes.collect(), others))?
     }
 
     /// `node` is in the first quorum of a slot; those of the first slots of a step count.

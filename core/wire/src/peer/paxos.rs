@@ -15,8 +15,8 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::message::{
     Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
-    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, Seen,
-    Survey, Surveyed, TakeOver, Trimmed, Way,
+    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, RingWay,
+    Seen, Survey, Surveyed, TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_types::{Ballot, Batch, Slot, Wall};
@@ -349,7 +349,7 @@ fn take_pass(r: &mut Reader<'_>) -> Result<Pass, WireError> {
     let (slot, decided) = (take_slot(r)?, take_slot(r)?);
     let nodes = r.list("way", NODES_MAX, 2, take_node)?;
     let gathering = usize::from(r.u8("gathering")?);
-    let way = Way::new(nodes, gathering).filter(|way| way.place(ballot.node).is_none());
+    let way = RingWay::new(nodes, gathering).filter(|way| way.place(ballot.node).is_none());
     Ok(Pass {
         ballot,
         slot,

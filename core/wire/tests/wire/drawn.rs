@@ -2,15 +2,16 @@
 
 use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
+use crate::drawn_ring::ring_message;
 use crate::drawn_views::{
     group, group_change, levels, member, member_change, view, view_change, vote_kind,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
-    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, Seen,
-    Survey, Surveyed, TakeOver, Trimmed, Way,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
+    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
+    TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
@@ -42,7 +43,7 @@ fn view_id(draw: &mut Draw) -> ViewId {
     }
 }
 
-fn ballot(draw: &mut Draw) -> Ballot {
+pub(crate) fn ballot(draw: &mut Draw) -> Ballot {
     Ballot {
         view: ViewNumber(counter(draw)),
         round: counter(draw),
@@ -464,14 +465,8 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
 }
 
 fn other_message(draw: &mut Draw) -> Message {
-    match draw.below(14) {
-        12 => Message::Pass(pass(draw)),
-        13 => Message::Gathered(Gathered {
-            ballot: ballot(draw),
-            first: slot(draw),
-            last: slot(draw),
-            voters: draw.list(5, node).into_iter().collect(),
-        }),
+    match draw.below(13) {
+        12 => ring_message(draw),
         0 => Message::Learn(Learn { from: slot(draw) }),
         1 => Message::Learned(Learned {
             from: slot(draw),
@@ -516,29 +511,6 @@ fn other_message(draw: &mut Draw) -> Message {
             promised: ballot(draw),
             voted: slot(draw),
         }),
-    }
-}
-
-fn pass(draw: &mut Draw) -> Pass {
-    let ballot = ballot(draw);
-    let mut named = NodeSet::only(node(draw));
-    for node in draw.list(6, node) {
-        named.insert(node);
-    }
-    let mut nodes: Vec<NodeId> = named.iter().filter(|node| *node != ballot.node).collect();
-    if draw.flag() {
-        nodes.reverse();
-    }
-    if nodes.is_empty() {
-        nodes.push(NodeId((ballot.node.0 + 1) % 64));
-    }
-    let gathering = 1 + draw.below(nodes.len() as u64) as usize;
-    Pass {
-        ballot,
-        slot: slot(draw),
-        batch: batch(draw),
-        decided: slot(draw),
-        way: Way::new(nodes, gathering).expect("each once"),
     }
 }
 

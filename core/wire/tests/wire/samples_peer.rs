@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
     Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
-    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, Seen,
-    Survey, Surveyed, TakeOver, Trimmed, Way,
+    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, RingWay,
+    Seen, Survey, Surveyed, TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
@@ -145,6 +145,7 @@ pub(crate) fn batch() -> Batch {
 pub(crate) fn ordering() -> Vec<Sample> {
     let mut named = elections();
     named.extend(agreement());
+    named.extend(along_a_ring());
     named.extend(reads_and_repair());
     named
         .into_iter()
@@ -253,6 +254,31 @@ fn promise_page() -> Promise {
     }
 }
 
+fn along_a_ring() -> Vec<(&'static str, Message)> {
+    let (first, last) = (Slot(92), Slot(95));
+    vec![
+        (
+            "pass",
+            Message::Pass(Pass {
+                ballot: BALLOT,
+                slot: Slot(92),
+                batch: batch(),
+                decided: Slot(90),
+                way: RingWay::new(vec![NodeId(5), NodeId(4), NodeId(1)], 2).expect("each once"),
+            }),
+        ),
+        (
+            "gathered",
+            Message::Gathered(Gathered {
+                ballot: BALLOT,
+                first,
+                last,
+                voters: [NodeId(4), NodeId(5)].into_iter().collect(),
+            }),
+        ),
+    ]
+}
+
 fn agreement() -> Vec<(&'static str, Message)> {
     let (first, last) = (Slot(92), Slot(95));
     vec![
@@ -263,25 +289,6 @@ fn agreement() -> Vec<(&'static str, Message)> {
                 slot: Slot(92),
                 batch: batch(),
                 decided: Slot(90),
-            }),
-        ),
-        (
-            "pass",
-            Message::Pass(Pass {
-                ballot: BALLOT,
-                slot: Slot(92),
-                batch: batch(),
-                decided: Slot(90),
-                way: Way::new(vec![NodeId(5), NodeId(4), NodeId(1)], 2).expect("each once"),
-            }),
-        ),
-        (
-            "gathered",
-            Message::Gathered(Gathered {
-                ballot: BALLOT,
-                first,
-                last,
-                voters: [NodeId(4), NodeId(5)].into_iter().collect(),
             }),
         ),
         (

@@ -51,14 +51,7 @@ impl Judge {
                 batch,
                 decided,
             } => {
-                let value = fingerprint(batch);
-                if !batch.commands().is_empty() {
-                    self.phase_one.placed(slot, value)?;
-                }
-                if batch.is_collecting() {
-                    self.collects.proposed(slot, ballot);
-                }
-                self.proposed(node, slot, ballot, value)?;
+                self.proposes(node, (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
             Testimony::Votes {
@@ -71,14 +64,7 @@ impl Judge {
                 first,
                 last,
                 voters,
-            } => {
-                if voters.contains(node) {
-                    self.accepted(node, ballot, first, last)?;
-                }
-                let others = voters.without(node);
-                let mut slots = (first.0..=last.0).map(Slot);
-                slots.try_for_each(|slot| self.gathered(node, slot, ballot, others))
-            }
+            } => self.gathers(node, ballot, (first, last), voters),
             Testimony::Promises(page) => {
                 self.may_vote(node, page.ballot.view)?;
                 self.promised(node, page)
@@ -178,6 +164,34 @@ impl Judge {
             Property::OneValuePerBallot,
             format!("{node} proposes {value:016x} in {slot} {ballot} after {first:016x}"),
         )
+    }
+
+    /// `node` proposes `batch` in its ballot.
+    fn proposes(&mut self, node: NodeId, (slot, ballot): (Slot, Ballot), batch: &Batch) -> Judged {
+        let value = fingerprint(batch);
+        if !batch.commands().is_empty() {
+            self.phase_one.placed(slot, value)?;
+        }
+        if batch.is_collecting() {
+            self.collects.proposed(slot, ballot);
+        }
+        self.proposed(node, slot, ballot, value)
+    }
+
+    /// `node` tells its vote in these slots, if it is one of the voters, and those of others.
+    fn gathers(
+        &mut self,
+        node: NodeId,
+        ballot: Ballot,
+        (first, last): (Slot, Slot),
+        voters: NodeSet,
+    ) -> Judged {
+        if voters.contains(node) {
+            self.accepted(node, ballot, first, last)?;
+        }
+        let others = voters.without(node);
+        let mut slots = (first.0..=last.0).map(Slot);
+        slots.try_for_each(|slot| self.gathered(node, slot, ballot, others))
     }
 
     /// `node` passes a proposal on: as its leader made it.

@@ -140,7 +140,7 @@ def main() -> int:
     """Measure all, and print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--quorate", default="target/release/quorate")
-    options.add_argument("--orderings", nargs="+", default=["paxos", "libpaxos", "libpaxos+"])
+    options.add_argument("--orderings", nargs="+", default=["paxos", "libpaxos", "libpaxos+", "ring_paxos"])
     options.add_argument("--seconds", type=float, default=4.0)
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--libpaxos", type=Path, help="a folder with LibPaxos3's sample programs")

@@ -4,7 +4,7 @@
 //! ask each message for its testimony, so they do not depend on a protocol.
 
 use crate::Promise;
-use quorate_types::{Ballot, Batch, Slot};
+use quorate_types::{Ballot, Batch, NodeSet, Slot};
 
 /// The commitment that a message makes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,6 +35,28 @@ pub enum Testimony<'a> {
         first: Slot,
         /// The last slot.
         last: Slot,
+    },
+    /// It passes on what the leader of this ballot proposes, or is that leader and lets others pass it on.
+    Passes {
+        /// The ballot.
+        ballot: Ballot,
+        /// The slot.
+        slot: Slot,
+        /// The batch.
+        batch: &'a Batch,
+        /// As the leader vouched when it proposed.
+        decided: Slot,
+    },
+    /// Each of these voted, durably, for what the ballot proposed in each slot of `first..=last`; the sender may be among them.
+    Gathers {
+        /// The ballot.
+        ballot: Ballot,
+        /// The first slot.
+        first: Slot,
+        /// The last slot.
+        last: Slot,
+        /// Who voted.
+        voters: NodeSet,
     },
     /// It takes part in no lower ballot, and these are its votes.
     Promises(&'a Promise),

@@ -61,9 +61,9 @@ pub struct OrderingStatus {
     pub elections: u64,
     /// Messages of other views or groups that arrived and were dropped, since this node started.
     pub foreign: u64,
-    /// Slots that this leader proposed to the best quorum only, sparing slow acceptors.
+    /// Slots that this leader did not propose to all itself: to the best quorum only, sparing slow acceptors, or along a ring.
     pub spared: u64,
-    /// How often it asked all acceptors again because one of such a quorum was suspected.
+    /// How often it asked all acceptors again because one of such a quorum was suspected, or the ring.
     pub suspicions: u64,
     /// Votes for the trim of logs that this node's acceptor gave only once it held what was before, or not yet, since this node started.
     pub deferred: u64,

@@ -37,6 +37,8 @@ pub struct Start {
     pub view: View,
     /// Slots that a leader proposes at once, where the script says so.
     pub pipeline: Option<usize>,
+    /// Slots of each step in which all acceptors are asked, where the script says so.
+    pub first_slots: Option<u64>,
     /// What it may have forgotten.
     pub memory: Memory,
     /// What its log holds.

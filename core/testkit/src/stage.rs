@@ -30,6 +30,7 @@ pub struct Stage<P: ScriptedProtocol> {
     now: Time,
     view: Option<View>,
     pipeline: Option<usize>,
+    first_slots: Option<u64>,
     nodes: BTreeMap<NodeId, Node<P>>,
     in_flight: Vec<(NodeId, NodeId, MessageOf<P>)>,
     cut: BTreeSet<(NodeId, NodeId)>,
@@ -47,6 +48,7 @@ impl<P: ScriptedProtocol> Default for Stage<P> {
             now: Time(0),
             view: None,
             pipeline: None,
+            first_slots: None,
             nodes: BTreeMap::new(),
             in_flight: Vec::new(),
             cut: BTreeSet::new(),
@@ -142,6 +144,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 }
                 Some(("window", slots)) => window = slots.parse().unwrap(),
                 Some(("pipeline", slots)) => self.pipeline = Some(slots.parse().unwrap()),
+                Some(("first", slots)) => self.first_slots = Some(slots.parse().unwrap()),
                 None if *option == "memory" => persistence = Persistence::Memory,
                 Some(_) | None => return Err(format!("no option `{option}`")),
             }
@@ -201,6 +204,7 @@ impl<P: ScriptedProtocol> Stage<P> {
             boot: node.boot,
             view,
             pipeline: self.pipeline,
+            first_slots: self.first_slots,
             memory,
             records: node.disk.clone(),
             now: self.now,

@@ -14,14 +14,17 @@ pub enum OrderingName {
     Libpaxos,
     /// As Libpaxos, and slow acceptors are spared: most proposals are sent to the best majority only.
     LibpaxosPlus,
+    /// Acceptors in a ring: each passes the proposals on to the next, and votes are gathered along it.
+    RingPaxos,
 }
 
 impl OrderingName {
     /// All of them.
-    pub const ALL: [OrderingName; 3] = [
+    pub const ALL: [OrderingName; 4] = [
         OrderingName::Paxos,
         OrderingName::Libpaxos,
         OrderingName::LibpaxosPlus,
+        OrderingName::RingPaxos,
     ];
 
     /// The word for it, on the command line and in documents.
@@ -31,6 +34,7 @@ impl OrderingName {
             OrderingName::Paxos => "paxos",
             OrderingName::Libpaxos => "libpaxos",
             OrderingName::LibpaxosPlus => "libpaxos+",
+            OrderingName::RingPaxos => "ring_paxos",
         }
     }
 
@@ -47,7 +51,14 @@ impl OrderingName {
         match self {
             OrderingName::Paxos => Level::UNNAMED,
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => Level::ORDERINGS,
+            OrderingName::RingPaxos => Level::RING,
         }
+    }
+
+    /// The level at which a group can switch to it, which is above that of a group which had it from its beginning.
+    #[must_use]
+    pub fn level_to_switch(self) -> Level {
+        self.level().max(Level::ORDERINGS)
     }
 }
 

@@ -326,7 +326,7 @@ impl View {
                 return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
             }
             MemberChange::Level(level) => view.level = *level,
-            MemberChange::Ordering(ordering) if self.level < Level::ORDERINGS => {
+            MemberChange::Ordering(ordering) if self.level < ordering.level_to_switch() => {
                 return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
             }
             MemberChange::Ordering(ordering) => view.ordering = *ordering,
@@ -362,7 +362,7 @@ impl fmt::Display for ViewChangeError {
             ViewChangeError::OrderingNotSpoken(level, ordering) => write!(
                 f,
                 "who speaks level {level} only cannot order with {ordering}: that takes level {}",
-                Level::ORDERINGS
+                ordering.level_to_switch()
             ),
             ViewChangeError::NotInvited => f.write_str(
                 "this invitation was used, its time is over, or the group never made it: ask for another one",

@@ -28,6 +28,16 @@ pub enum Plant {
     StepQuorumTooSmall,
     /// Who is suspected stays the only one that is asked.
     SuspectedStaysChosen,
+    /// A node names itself among those who voted before its vote is durable, where votes are gathered along a ring.
+    RingVoteBeforeSync,
+    /// A node that does not vote names itself among them.
+    RingAbstainerNamed,
+    /// Votes of an earlier ballot go on with those of a later one.
+    RingHearsAnyBallot,
+    /// Votes of neighbouring slots are told together, whoever voted in each.
+    RingRangesJoined,
+    /// Whatever is gathered along a ring is taken for a quorum.
+    RingTakenForQuorum,
     /// The next view names another ordering, and nodes go on as before.
     OldPolicyInNextView,
     /// A vote that arrives twice counts twice.

@@ -8,7 +8,7 @@ use crate::view_change::{ANSWER_MAX, perform};
 use clap::ValueEnum;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{Level, NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{NodeId, OrderingName, ViewChange, ViewNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,6 +27,10 @@ pub(crate) enum OrderingArg {
     #[value(name = "libpaxos+")]
     #[serde(rename = "libpaxos+")]
     LibpaxosPlus,
+    /// A ring: each node passes the proposals on to the next, so that none sends a value twice.
+    #[value(name = "ring_paxos")]
+    #[serde(rename = "ring_paxos")]
+    RingPaxos,
 }
 
 impl OrderingArg {
@@ -35,6 +39,7 @@ impl OrderingArg {
             OrderingArg::Paxos => OrderingName::Paxos,
             OrderingArg::Libpaxos => OrderingName::Libpaxos,
             OrderingArg::LibpaxosPlus => OrderingName::LibpaxosPlus,
+            OrderingArg::RingPaxos => OrderingName::RingPaxos,
         }
     }
 }
@@ -66,7 +71,7 @@ impl OrderingPlan {
                 view.number
             )));
         }
-        let needed = Level::ORDERINGS;
+        let needed = ordering.level_to_switch();
         if view.level < needed.0 {
             return Err(CliError::conflict(format!(
                 "the group is at level {}, whose members need not know the ordering {ordering}: it takes level {needed}; nothing has \
@@ -128,5 +133,11 @@ mod tests {
         assert_eq!(low.code, code::CONFLICT);
         assert!(low.text.contains("is at level 20"), "{low:?}");
         assert!(OrderingPlan::of(OrderingName::Paxos, &document("libpaxos", 21)).is_ok());
+        let below_ring = refused(OrderingName::RingPaxos, document("libpaxos", 21));
+        assert!(
+            below_ring.text.contains("it takes level 24"),
+            "{below_ring:?}"
+        );
+        assert!(OrderingPlan::of(OrderingName::RingPaxos, &document("libpaxos", 24)).is_ok());
     }
 }

@@ -50,7 +50,10 @@ impl AnyOrdering {
         now: Time,
     ) -> Result<AnyOrdering, ForeignRecord> {
         match config.view.ordering {
-            OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus => {
+            OrderingName::Paxos
+            | OrderingName::Libpaxos
+            | OrderingName::LibpaxosPlus
+            | OrderingName::RingPaxos => {
                 let instance = MultiPaxos::new(config, recovered, now)?;
                 Ok(AnyOrdering::Paxos(Box::new(instance)))
             }
@@ -77,7 +80,10 @@ impl Ordering for AnyOrdering {
         match (self, view.ordering) {
             (
                 AnyOrdering::Paxos(instance),
-                OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus,
+                OrderingName::Paxos
+                | OrderingName::Libpaxos
+                | OrderingName::LibpaxosPlus
+                | OrderingName::RingPaxos,
             ) => AnyOrdering::Paxos(Box::new(instance.of_view(now, view, standing, past))),
         }
     }

@@ -181,6 +181,8 @@ impl MultiPaxos {
             Message::TakeOver(request) => self.on_take_over(now, request, effects),
             Message::Survey(survey) => self.on_survey(from, survey, effects),
             Message::Surveyed(answer) => self.seat.on_surveyed(from, answer, effects),
+            Message::Pass(pass) => self.on_pass(now, from, pass, effects),
+            Message::Gathered(gathered) => self.on_gathered(now, gathered, effects),
         }
     }
 
@@ -264,6 +266,18 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
+        accept: Accept,
+        effects: &mut Effects<Message>,
+    ) {
+        if self.follow(now, from, accept.ballot, effects) {
+            self.take_proposal(now, accept, effects);
+        }
+    }
+
+    /// Answers a proposal of the leader that this node follows, and learns what it says of decisions.
+    pub(crate) fn take_proposal(
+        &mut self,
+        now: Time,
         Accept {
             ballot,
             slot,
@@ -271,21 +285,19 @@ impl MultiPaxos {
             decided,
         }: Accept,
         effects: &mut Effects<Message>,
-    ) {
-        if !self.follow(now, from, ballot, effects) {
-            return;
-        }
+    ) -> Verdict {
+        let leader = ballot.node;
         let verdict = self.seat.vote(ballot, slot, batch, effects);
         match verdict {
             Verdict::Voted | Verdict::NoRoom | Verdict::Incomplete => {}
             Verdict::Superseded => {
                 let ask = Learn { from: slot };
-                self.seat.on_learn(now, from, ask, effects);
+                self.seat.on_learn(now, leader, ask, effects);
             }
             Verdict::Trimmed => {
                 let upto = self.seat.acceptor.log.trimmed();
                 self.seat.send(
-                    NodeSet::only(from),
+                    NodeSet::only(leader),
                     Lane::Normal,
                     Message::Trimmed(Trimmed { upto }),
                     effects,
@@ -296,6 +308,7 @@ impl MultiPaxos {
         if verdict == Verdict::Incomplete {
             self.seat.learn_at_once(now, effects);
         }
+        verdict
     }
 
     fn on_heartbeat(
@@ -449,6 +462,7 @@ impl MultiPaxos {
         }
         self.settle(now, effects);
         self.flush_votes(effects);
+        self.seat.flush_gathered(effects);
     }
 
     fn wake(&mut self, now: Time, effects: &mut Effects<Message>) {

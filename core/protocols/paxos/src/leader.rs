@@ -6,7 +6,7 @@
 
 use crate::Seat;
 use crate::candidate::PhaseOneFound;
-use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
+use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Pass, Seen, TakeOver};
 use crate::policies::{AcceptorsAsked, VotesTold};
 use crate::steps::Steps;
 use quorate_acceptor::{Backing, Beats, Held, Origin, Queue, Source, Vote};
@@ -96,7 +96,7 @@ impl Leader {
             is_awaited_elsewhere: false,
             progress_at: now,
             patience: seat.config.timing.resend,
-            steps: Steps::new(seat.policies.asked, decided.next()),
+            steps: Steps::new(seat, decided.next()),
             wants_lease_until: Time(0),
             transfer: None,
         }
@@ -216,13 +216,28 @@ impl Leader {
         self.announce_at = None;
         self.is_awaited_elsewhere = false;
         seat.vote(ballot, slot, batch.clone(), effects);
-        let accept = Message::Accept(Accept {
-            ballot,
-            slot,
-            batch,
-            decided,
-        });
-        seat.send(to, Lane::Normal, accept, effects);
+        let (to, message) = match self.steps.way(seat, to) {
+            Some(way) => (
+                NodeSet::only(way.nodes()[0]),
+                Message::Pass(Pass {
+                    ballot,
+                    slot,
+                    batch,
+                    decided,
+                    way,
+                }),
+            ),
+            None => (
+                to,
+                Message::Accept(Accept {
+                    ballot,
+                    slot,
+                    batch,
+                    decided,
+                }),
+            ),
+        };
+        seat.send(to, Lane::Normal, message, effects);
     }
 
     /// The end of a turn: cuts waiting commands into batches, as far as the pipeline and ω allow.
@@ -334,7 +349,7 @@ impl Leader {
         self.acknowledged(seat, now, from, seen.last, Backing::Held, effects);
     }
 
-    fn count_votes(&mut self, seat: &mut Seat, from: NodeId, accepted: Accepted) {
+    pub(crate) fn count_votes(&mut self, seat: &mut Seat, from: NodeId, accepted: Accepted) {
         let decided = seat.acceptor.log.decided();
         let is_acceptor = seat.config.view.acceptors.contains(from);
         if !is_acceptor && !planted(Plant::LearnerCounted) {
@@ -352,9 +367,8 @@ impl Leader {
             let index = (slot - decided.0 - 1) as usize;
             let voters = &mut self.in_flight[index].voters;
             if voters.insert(from) {
-                if voters.len() <= needed && seat.policies.asked == AcceptorsAsked::Steps {
-                    let first_slots = seat.config.limits.step_first_slots;
-                    self.steps.counted(Slot(slot), from, first_slots);
+                if voters.len() <= needed && seat.policies.asked != AcceptorsAsked::All {
+                    self.steps.counted(Slot(slot), from);
                 }
             } else if planted(Plant::AcceptorCountedTwice) {
                 voters.insert(NodeId(63));

@@ -341,7 +341,15 @@ impl Seat {
                 let is_leader = Some(peer.node) == leader;
                 let is_ahead = peer.decided > decided || is_leader;
                 let is_trimmed = self.learner.trimmed.contains(peer.node);
-                (is_trimmed, !is_ahead, is_leader == is_long, peer.node)
+                let is_upstream = self.stops.upstream() == Some(peer.node);
+                let is_better = is_upstream || is_ahead;
+                (
+                    is_trimmed,
+                    !is_better,
+                    !is_upstream,
+                    is_leader == is_long,
+                    peer.node,
+                )
             })
             .collect();
         choice.sort_unstable();

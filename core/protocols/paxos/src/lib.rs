@@ -20,6 +20,7 @@ mod peers;
 mod policies;
 mod reads;
 mod repair;
+mod ring;
 mod steps;
 mod tally;
 mod tenure;
@@ -44,6 +45,7 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use reads::PaxosReads;
 use repair::Repair;
+use ring::Stops;
 use tally::Tally;
 use votes::UnsentVotes;
 
@@ -67,6 +69,8 @@ pub(crate) struct Seat {
     policies: Policies,
     /// Votes that acceptors told to all; empty where they tell them to the leader.
     tally: Tally,
+    /// What this node has to pass on of votes along a ring.
+    stops: Stops,
     deferred: Deferred,
     forward: Submissions,
     reads: PaxosReads,
@@ -142,11 +146,9 @@ impl MultiPaxos {
             // A lease granted before the restart is forgotten, so assume that one was granted.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }
-        let is_alone = config.view.acceptors.len() == 1;
-        let patience = if is_alone {
-            Duration::ZERO
-        } else {
-            random.span(timing.retry_max, timing.election_min)
+        let patience = match config.view.acceptors.len() {
+            1 => Duration::ZERO,
+            _ => random.span(timing.retry_max, timing.election_min),
         };
         let delivered = acceptor.log.trimmed();
         let must_repair = config.damage.needs_survey() && config.is_voter();
@@ -158,6 +160,7 @@ impl MultiPaxos {
             learner: Learner::new(now),
             policies: Policies::of(config.view.ordering),
             tally: Tally::default(),
+            stops: Stops::default(),
             deferred: Deferred::default(),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
@@ -262,6 +265,7 @@ impl MultiPaxos {
         self.seat.acceptor.check();
         self.seat.peers.check();
         self.seat.tally.check();
+        self.seat.stops.check();
         self.seat.forward.check();
         self.seat.reads.check();
         let decided = self.seat.acceptor.log.decided();

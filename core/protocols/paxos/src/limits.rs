@@ -13,3 +13,14 @@ pub(crate) const STEP_PATIENCE: u64 = 2;
 /// Proposals for the trim of logs that wait for an acceptor's vote: a leader has one under way, and another one that took over may
 /// have found a few.
 pub(crate) const VOTES_DEFERRED: usize = 4;
+
+/// A ring lasts for so many times the slots of a step: its first slots go to every acceptor, which costs the leader as much as without a
+/// ring.
+pub(crate) const RING_STEPS: u64 = 8;
+
+/// After so many suspicions in a row the first slots of the next step become no more: by then a ring is tried once in its whole length.
+pub(crate) const DOUBTS_MAX: u32 = 10;
+
+/// Slots whose votes a node waits for that are gathered along a ring: more than a leader's pipeline. Of the lowest above that the own
+/// vote is told to nobody, and the leader asks again.
+pub(crate) const STOPS_MAX: usize = 1024;

@@ -6,7 +6,9 @@
 
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
-use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber};
+use quorate_types::{
+    Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber,
+};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +59,10 @@ pub enum Message {
     Survey(Survey),
     /// The answer to [`Survey`].
     Surveyed(Surveyed),
+    /// Phase 2a along a ring: vote, and pass it on.
+    Pass(Pass),
+    /// Phase 2b along a ring: who voted so far.
+    Gathered(Gathered),
 }
 
 impl Message {
@@ -68,6 +74,8 @@ impl Message {
             | Message::Accept(Accept { ballot, .. })
             | Message::Accepted(Accepted { ballot, .. })
             | Message::Seen(Seen { ballot, .. })
+            | Message::Pass(Pass { ballot, .. })
+            | Message::Gathered(Gathered { ballot, .. })
             | Message::Decided(Decided { ballot, .. })
             | Message::Heartbeat(Heartbeat { ballot, .. })
             | Message::Heard(Heard { ballot, .. })
@@ -94,6 +102,7 @@ impl Message {
     }
 
     /// What the message binds its sender to.
+    // Longer than a screen: one arm a message.
     #[must_use]
     pub fn testimony(&self) -> Testimony<'_> {
         match self {
@@ -108,6 +117,18 @@ impl Message {
                 ballot: accepted.ballot,
                 first: accepted.first,
                 last: accepted.last,
+            },
+            Message::Pass(pass) => Testimony::Passes {
+                ballot: pass.ballot,
+                slot: pass.slot,
+                batch: &pass.batch,
+                decided: pass.decided,
+            },
+            Message::Gathered(gathered) => Testimony::Gathers {
+                ballot: gathered.ballot,
+                first: gathered.first,
+                last: gathered.last,
+                voters: gathered.voters,
             },
             Message::Promise(page) => Testimony::Promises(page),
             Message::Heartbeat(heartbeat) if heartbeat.wants_lease => Testimony::AsksLease {
@@ -417,4 +438,71 @@ pub struct Surveyed {
     pub promised: Ballot,
     /// The highest slot that the sender voted in, proposed or knows decided.
     pub voted: Slot,
+}
+
+/// Phase 2a along a ring: vote for `batch` in `slot`, and pass it on to the next of `way`. The way is the leader's, as the batch is: who
+/// passes it on changes nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pass {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// The slot.
+    pub slot: Slot,
+    /// The batch.
+    pub batch: Batch,
+    /// The leader's decided prefix.
+    pub decided: Slot,
+    /// By whom it goes.
+    pub way: RingWay,
+}
+
+/// Phase 2b along a ring: each of `voters` voted, durably, for the proposal of `ballot` in every slot of `first..=last`. The view of the
+/// ballot names the incarnation of each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gathered {
+    /// The ballot voted in.
+    pub ballot: Ballot,
+    /// First slot of the range.
+    pub first: Slot,
+    /// Last slot of the range.
+    pub last: Slot,
+    /// Who voted; nobody where those before the receiver do not vote.
+    pub voters: NodeSet,
+}
+
+/// The nodes by which a proposal goes, in their order. The leader, where it begins and where the votes end, is not among them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingWay {
+    /// Invariant: none is named twice.
+    nodes: Vec<NodeId>,
+    /// So many of the first gather their votes. Invariant: at least one, and no more than there are.
+    gathering: usize,
+}
+
+impl RingWay {
+    /// By `nodes`, of which the first `gathering` gather their votes; `None` if one is named twice, or so many are not there.
+    #[must_use]
+    pub fn new(nodes: Vec<NodeId>, gathering: usize) -> Option<RingWay> {
+        let named: NodeSet = nodes.iter().copied().collect();
+        let is_one = named.len() == nodes.len() && (1..=nodes.len()).contains(&gathering);
+        is_one.then_some(RingWay { nodes, gathering })
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// How many of the first gather their votes.
+    #[must_use]
+    pub fn gathering(&self) -> usize {
+        self.gathering
+    }
+
+    /// Where `node` is on it.
+    #[must_use]
+    pub fn place(&self, node: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|named| *named == node)
+    }
 }

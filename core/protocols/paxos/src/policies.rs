@@ -27,6 +27,9 @@ pub(crate) enum AcceptorsAsked {
     All,
     /// All in the first slots of a step, then the best majority. Paxos in the Cloud III.E (Libpaxos+).
     Steps,
+    /// As in steps, and then one after the other: each passes the proposal on. High Performance State-Machine Replication 3.1 (Ring
+    /// Paxos).
+    Ring,
 }
 
 impl Policies {
@@ -35,6 +38,7 @@ impl Policies {
             OrderingName::Paxos => (VotesTold::ToLeader, AcceptorsAsked::All),
             OrderingName::Libpaxos => (VotesTold::ToAll, AcceptorsAsked::All),
             OrderingName::LibpaxosPlus => (VotesTold::ToAll, AcceptorsAsked::Steps),
+            OrderingName::RingPaxos => (VotesTold::ToLeader, AcceptorsAsked::Ring),
         };
         Policies { votes_told, asked }
     }

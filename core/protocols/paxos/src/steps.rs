@@ -1,13 +1,17 @@
-//! The steps of a leader that spares slow acceptors. Paxos in the Cloud III.E (Libpaxos+), claims mp-58 and mp-59.
+//! The steps of a leader that spares slow acceptors, or lets proposals go along a ring. Paxos in the Cloud III.E (Libpaxos+), claims mp-58
+//! and mp-59; High Performance State-Machine Replication 3.1 (Ring Paxos), claims mp-70 to mp-72.
 //!
 //! The first slots of a step are proposed to all acceptors, and the leader counts how often each was in the first quorum. The rest
 //! of the step is proposed to the quorum of those that were so most often. A slow acceptor has time to do what it was sent, and learns
 //! the rest like every node that missed something. When one of the chosen is suspected, everything undecided goes to all at once.
+//!
+//! Where there is a ring, the rest goes to one node only, which passes it on: to the quorum of the best first, so that no other node
+//! delays a decision, and then to all others.
 
 use crate::Seat;
 use crate::leader::Leader;
-use crate::limits::STEP_PATIENCE;
-use crate::message::Message;
+use crate::limits::{DOUBTS_MAX, RING_STEPS, STEP_PATIENCE};
+use crate::message::{Message, RingWay};
 use crate::policies::AcceptorsAsked;
 use quorate_ordering::Effects;
 use quorate_types::zoo::{Plant, planted};
@@ -18,50 +22,97 @@ use quorate_types::{Duration, NodeId, NodeSet, Slot, Time};
 pub(crate) struct Steps {
     /// The first slot of the step.
     first: Slot,
-    /// In the first quorum of how many of the step's first slots each acceptor was.
+    /// In so many slots from there on all acceptors are asked.
+    first_slots: u64,
+    /// In the first quorum of how many of these slots each acceptor was.
     counts: Vec<(NodeId, u64)>,
-    /// Who is asked for votes, once that is not everybody: a quorum with the leader.
-    best: Option<NodeSet>,
-    /// Slots proposed to such a quorum only.
+    at_present: Asking,
+    /// Slots that were not proposed to everybody by the leader itself.
     pub(crate) narrow: u64,
     /// Steps that ended with a suspicion.
     pub(crate) suspicions: u64,
+    /// How many of them in a row were rings. Invariant: at most `DOUBTS_MAX`.
+    doubts: u32,
+}
+
+/// How acceptors are asked at present.
+#[derive(Clone, PartialEq, Debug)]
+enum Asking {
+    /// All.
+    All,
+    /// A quorum with the leader.
+    Best(NodeSet),
+    /// One after the other, the best first; behind them who does not vote.
+    Ring(Vec<NodeId>),
 }
 
 impl Steps {
     /// Those of a new leader, whose next slot this is.
-    pub(crate) fn new(asked: AcceptorsAsked, next: Slot) -> Steps {
+    pub(crate) fn new(seat: &Seat, next: Slot) -> Steps {
         Steps {
-            first: match asked {
+            first: match seat.policies.asked {
                 AcceptorsAsked::All => Slot::ZERO,
-                AcceptorsAsked::Steps => next,
+                AcceptorsAsked::Steps | AcceptorsAsked::Ring => next,
             },
+            first_slots: seat.config.limits.step_first_slots,
             counts: Vec::new(),
-            best: None,
+            at_present: Asking::All,
             narrow: 0,
             suspicions: 0,
+            doubts: 0,
         }
     }
 
-    fn begin(&mut self, first: Slot) {
+    /// A step begins. After rings that failed one after the other, all acceptors are asked in more of its slots, so that a fault that
+    /// shows on the ring only costs less and less.
+    fn begin(&mut self, seat: &Seat, first: Slot) {
+        let first_slots = seat.config.limits.step_first_slots;
         self.first = first;
+        self.first_slots = match self.doubts {
+            0 => first_slots,
+            doubts => first_slots.max(1) << doubts,
+        };
         self.counts.clear();
-        self.best = None;
+        self.at_present = Asking::All;
     }
 
     /// Whether only a quorum is asked at present.
     pub(crate) fn is_narrow(&self) -> bool {
-        self.best.is_some()
+        matches!(self.at_present, Asking::Best(_))
     }
 
     /// Whether a node is an acceptor that is not asked at present.
     pub(crate) fn spares(&self, node: NodeId, is_acceptor: bool) -> bool {
-        is_acceptor && self.best.is_some_and(|best| !best.contains(node))
+        match &self.at_present {
+            Asking::All | Asking::Ring(_) => false,
+            Asking::Best(best) => is_acceptor && !best.contains(node),
+        }
+    }
+
+    /// Whether nothing can be decided as it is meant to be without `node`, where not everybody is asked.
+    fn needs(&self, node: NodeId, others: usize) -> bool {
+        match &self.at_present {
+            Asking::All => false,
+            Asking::Best(best) => best.contains(node),
+            Asking::Ring(order) => order.iter().take(others).any(|named| *named == node),
+        }
+    }
+
+    /// The way of a proposal by those of `takers` that are on the ring; none where too few acceptors are.
+    pub(crate) fn way(&self, seat: &Seat, takers: NodeSet) -> Option<RingWay> {
+        let Asking::Ring(order) = &self.at_present else {
+            return None;
+        };
+        let others = seat.config.view.quorums.phase2() - 1;
+        let voters = takers.iter();
+        let voters = voters.filter(|node| seat.config.view.acceptors.contains(*node));
+        let nodes = order.iter().copied().filter(|node| takers.contains(*node));
+        (voters.count() >= others).then(|| RingWay::new(nodes.collect(), others))?
     }
 
     /// `node` is in the first quorum of a slot; those of the first slots of a step count.
-    pub(crate) fn counted(&mut self, slot: Slot, node: NodeId, first_slots: u64) {
-        if !(self.first..self.first.plus(first_slots)).contains(&slot) {
+    pub(crate) fn counted(&mut self, slot: Slot, node: NodeId) {
+        if !(self.first..self.first.plus(self.first_slots)).contains(&slot) {
             return;
         }
         match self.counts.iter_mut().find(|(known, _)| *known == node) {
@@ -75,15 +126,41 @@ impl Steps {
         found.map_or(0, |(_, count)| *count)
     }
 
-    /// The quorum of those that were in first quorums most often, this node among them; none while too few are linked.
-    fn best_of(&self, seat: &Seat) -> Option<NodeSet> {
-        let others = seat.config.view.quorums.phase2() - 1;
+    /// The linked acceptors, those first that were in first quorums most often. Equal ones change places with each suspicion: of two
+    /// that cannot talk to each other one comes to another place.
+    fn ranked(&self, seat: &Seat) -> Vec<NodeId> {
         let linked = seat.peers.iter();
         let linked = linked.filter(|peer| peer.is_acceptor && peer.link.is_some());
         let mut linked: Vec<NodeId> = linked.map(|peer| peer.node).collect();
-        linked.sort_by_key(|node| (std::cmp::Reverse(self.count(*node)), *node));
-        let chosen = linked.get(..others)?.iter().copied();
-        Some(chosen.chain([seat.config.own]).collect())
+        let turns = match seat.policies.asked {
+            AcceptorsAsked::All | AcceptorsAsked::Steps => 0,
+            AcceptorsAsked::Ring => self.suspicions,
+        };
+        if let Some(turns) = turns.checked_rem(linked.len() as u64) {
+            linked.rotate_left(turns as usize);
+        }
+        linked.sort_by_key(|node| std::cmp::Reverse(self.count(*node)));
+        linked
+    }
+
+    /// The quorum of the best, this node among them; none while too few are linked.
+    fn best_of(&self, seat: &Seat) -> Option<Asking> {
+        let others = seat.config.view.quorums.phase2() - 1;
+        let ranked = self.ranked(seat);
+        let chosen = ranked.get(..others)?.iter().copied();
+        Some(Asking::Best(chosen.chain([seat.config.own]).collect()))
+    }
+
+    /// A ring of all acceptors; none while too few are linked, or where nobody else is needed.
+    fn ring_of(&self, seat: &Seat) -> Option<Asking> {
+        let others = seat.config.view.quorums.phase2() - 1;
+        let mut order = self.ranked(seat);
+        if others == 0 || order.len() < others {
+            return None;
+        }
+        let learners = seat.peers.iter().filter(|peer| !peer.is_acceptor);
+        order.extend(learners.map(|peer| peer.node));
+        Some(Asking::Ring(order))
     }
 }
 
@@ -96,24 +173,35 @@ impl Leader {
         slot: Slot,
         effects: &mut Effects<Message>,
     ) {
-        match seat.policies.asked {
+        let step_slots = seat.config.limits.step_slots;
+        let slots = match seat.policies.asked {
             AcceptorsAsked::All => return,
-            AcceptorsAsked::Steps => {}
-        }
-        let limits = &seat.config.limits;
-        let first_ones = self.steps.first.plus(limits.step_first_slots);
-        if slot >= self.steps.first.plus(limits.step_slots) {
-            self.steps.begin(slot);
+            AcceptorsAsked::Steps => step_slots,
+            AcceptorsAsked::Ring => step_slots * RING_STEPS,
+        };
+        let first_ones = self.steps.first.plus(self.steps.first_slots);
+        if slot >= self.steps.first.plus(slots) {
+            if self.steps.at_present != Asking::All {
+                self.steps.doubts = 0;
+            }
+            self.steps.begin(seat, slot);
             self.fill_all(seat, now, effects);
-        } else if self.steps.best.is_none() && seat.acceptor.log.decided().next() >= first_ones {
-            self.steps.best = self.steps.best_of(seat);
+        } else if self.steps.at_present == Asking::All
+            && seat.acceptor.log.decided().next() >= first_ones
+        {
+            let chosen = match seat.policies.asked {
+                AcceptorsAsked::All => None,
+                AcceptorsAsked::Steps => self.steps.best_of(seat),
+                AcceptorsAsked::Ring => self.steps.ring_of(seat),
+            };
+            self.steps.at_present = chosen.unwrap_or(Asking::All);
         }
-        self.steps.narrow += u64::from(self.steps.best.is_some());
+        self.steps.narrow += u64::from(self.steps.at_present != Asking::All);
     }
 
     /// When one of the chosen acceptors is suspected, if nothing is decided before.
     pub(crate) fn suspect_at(&self, timing_resend: Duration) -> Option<Time> {
-        let waits = self.steps.best.is_some() && !self.in_flight.is_empty();
+        let waits = self.steps.at_present != Asking::All && !self.in_flight.is_empty();
         waits.then(|| self.progress_at + Duration(timing_resend.0 / STEP_PATIENCE))
     }
 
@@ -138,7 +226,8 @@ impl Leader {
         node: NodeId,
         effects: &mut Effects<Message>,
     ) {
-        if self.steps.best.is_some_and(|best| best.contains(node)) {
+        let others = seat.config.view.quorums.phase2() - 1;
+        if self.steps.needs(node, others) {
             self.suspect(seat, now, effects);
         }
     }
@@ -149,7 +238,15 @@ impl Leader {
             return;
         }
         self.steps.suspicions += 1;
-        self.steps.begin(self.next);
+        if let Asking::Ring(_) = self.steps.at_present {
+            self.steps.doubts = (self.steps.doubts + 1).min(DOUBTS_MAX);
+            let next = seat.acceptor.log.decided().next();
+            for peer in seat.peers.iter_mut() {
+                // Of what went along the ring nobody knows where it is.
+                peer.restart_at(next);
+            }
+        }
+        self.steps.begin(seat, self.next);
         self.fill_all(seat, now, effects);
     }
 

@@ -105,6 +105,7 @@ impl MultiPaxos {
             Message::PreVote(_)
             | Message::Prepare(_)
             | Message::Accept(_)
+            | Message::Pass(_)
             | Message::Heartbeat(_)
             | Message::Learn(_)
             | Message::Survey(_) => Some(Message::Trimmed(Trimmed { upto })),
@@ -112,6 +113,7 @@ impl MultiPaxos {
             | Message::Promise(_)
             | Message::Nack(_)
             | Message::Accepted(_)
+            | Message::Gathered(_)
             | Message::Seen(_)
             | Message::Decided(_)
             | Message::Heard(_)

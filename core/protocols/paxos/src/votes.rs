@@ -41,9 +41,11 @@ impl MultiPaxos {
         (ballot, slot, backing): (Ballot, Slot, Backing),
         effects: &mut Effects<Message>,
     ) {
-        self.gather_vote(ballot, slot, backing, effects);
+        let own = self.seat.config.own;
+        if !self.seat.stops.answered(own, ballot, slot, backing) {
+            self.gather_vote(ballot, slot, backing, effects);
+        }
         if backing == Backing::Vote {
-            let own = self.seat.config.own;
             self.learn_votes(now, own, vote_of(ballot, slot), effects);
         }
     }

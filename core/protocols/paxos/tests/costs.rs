@@ -16,6 +16,8 @@ struct Group {
     under_way: VecDeque<(NodeId, NodeId, Message)>,
     /// Messages sent, heartbeats left out.
     sent: usize,
+    /// How many of them brought a value, by who sent them.
+    values: BTreeMap<NodeId, usize>,
     /// What is sent to this node stays under way.
     slow: Option<NodeId>,
     submitted: u64,
@@ -40,6 +42,7 @@ impl Group {
             nodes: made.collect(),
             under_way: VecDeque::new(),
             sent: 0,
+            values: BTreeMap::new(),
             slow: None,
             submitted: 0,
         };
@@ -83,6 +86,9 @@ impl Group {
             if let Effect::Send { to, message, .. } = effect {
                 let is_beat = matches!(message, Message::Heartbeat(_) | Message::Heard(_));
                 self.sent += if is_beat { 0 } else { to.len() };
+                if matches!(message, Message::Accept(_) | Message::Pass(_)) && !to.is_empty() {
+                    *self.values.entry(at).or_default() += to.len();
+                }
                 let posted = to.iter().map(|to| (at, to, message.clone()));
                 self.under_way.extend(posted);
             }
@@ -155,6 +161,8 @@ fn a_command_alone_costs_as_many_messages_as_the_documents_say() {
     let all = [
         (OrderingName::Paxos, [(3, 6), (5, 12)]),
         (OrderingName::Libpaxos, [(3, 8), (5, 24)]),
+        // The first slot of a ring's step; the others of it cost as many.
+        (OrderingName::RingPaxos, [(3, 6), (5, 12)]),
     ];
     for (ordering, costs) in all {
         for (nodes, cost) in costs {
@@ -279,4 +287,17 @@ fn a_step_that_begins_while_slots_are_undecided_asks_who_was_spared() {
     group.carry();
     let asked = group.asked_of_slow();
     assert!(asked.ends_with(&[17, 18, 19, 20]), "{asked:?}");
+}
+
+/// Claim mp-70.
+#[test]
+fn along_a_ring_a_command_costs_as_many_messages_and_nobody_sends_it_twice() {
+    for (nodes, cost) in [(3, 6), (5, 12)] {
+        let mut group = Group::new(nodes, OrderingName::RingPaxos, Limits::default());
+        (0..9).for_each(|_| group.order());
+        group.values.clear();
+        assert_eq!(group.cost(), cost, "on {nodes} nodes");
+        let values: Vec<usize> = group.values.values().copied().collect();
+        assert_eq!(values, vec![1; usize::from(nodes) - 1], "on {nodes} nodes");
+    }
 }

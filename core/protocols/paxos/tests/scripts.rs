@@ -2,11 +2,11 @@
 
 use quorate_ordering::{Config, Standing};
 use quorate_paxos::message::{
-    Accept, Accepted, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat, Learn,
-    Learned, Nack, PreVoted, Prepare, Returned, Seen, Surveyed, TakeOver, Trimmed,
+    Accept, Accepted, Barrier, Confirm, Confirmed, Decided, Forward, Gathered, Heard, Heartbeat,
+    Learn, Learned, Nack, Pass, PreVoted, Prepare, Returned, Seen, Surveyed, TakeOver, Trimmed,
 };
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::render::{ballot, batch};
+use quorate_testkit::render::{ballot, batch, nodes};
 use quorate_testkit::{Memory, ScriptedProtocol, Start, VIEW, run_folder};
 use quorate_types::Ballot;
 use std::path::Path;
@@ -21,6 +21,8 @@ impl ScriptedProtocol for Paxos {
         let seed = u64::from(start.own.0);
         let mut config = Config::new(VIEW.group, start.own, start.boot, start.view, seed);
         config.limits.pipeline = start.pipeline.unwrap_or(config.limits.pipeline);
+        let first_slots = config.limits.step_first_slots;
+        config.limits.step_first_slots = start.first_slots.unwrap_or(first_slots);
         match start.memory {
             Memory::Whole => {}
             Memory::Damaged(damage) => config.damage = damage,
@@ -120,6 +122,34 @@ impl ScriptedProtocol for Paxos {
                 promised, voted, ..
             }) => {
                 format!("promised {} voted {voted}", ballot(*promised))
+            }
+            Message::Pass(Pass {
+                ballot: b,
+                slot,
+                batch: value,
+                way,
+                ..
+            }) => {
+                let way: Vec<String> = (way.nodes().iter().enumerate())
+                    .map(|(place, node)| match place < way.gathering() {
+                        true => format!("{node}!"),
+                        false => node.to_string(),
+                    })
+                    .collect();
+                let way = way.join(" ");
+                format!("{} {slot} {} by {way}", ballot(*b), batch(value))
+            }
+            Message::Gathered(Gathered {
+                ballot: b,
+                first,
+                last,
+                voters,
+            }) => {
+                let voters = match voters.is_empty() {
+                    true => "nobody".into(),
+                    false => nodes(*voters),
+                };
+                format!("{} {first}..{last} of {voters}", ballot(*b))
             }
         }
     }

@@ -70,6 +70,8 @@ fn below_its_level_or_to_what_it_is_or_while_another_switch_is_not_over_nothing_
     switch(&mut low, 1, OrderingName::Libpaxos);
     assert_eq!(refusal(&mut low, 50), Some(Refusal::LevelNotSpoken));
     let mut world = world(TOP);
+    switch(&mut world, 1, OrderingName::RingPaxos);
+    assert_eq!(refusal(&mut world, 50), Some(Refusal::LevelNotSpoken));
     switch(&mut world, 1, OrderingName::Paxos);
     assert_eq!(refusal(&mut world, 50), Some(Refusal::NoSuchView));
     decided(

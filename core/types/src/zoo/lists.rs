@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 187] = [
+    pub const ALL: [Plant; 192] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -18,6 +18,11 @@ impl Plant {
         Plant::AgeByLeaderOnly,
         Plant::StepQuorumTooSmall,
         Plant::SuspectedStaysChosen,
+        Plant::RingVoteBeforeSync,
+        Plant::RingAbstainerNamed,
+        Plant::RingHearsAnyBallot,
+        Plant::RingRangesJoined,
+        Plant::RingTakenForQuorum,
         Plant::OldPolicyInNextView,
         Plant::GapsClosedUp,
         Plant::TailLossUnnoticed,

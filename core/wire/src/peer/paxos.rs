@@ -9,14 +9,14 @@ use crate::frame_pieces::SharedBody;
 use crate::limits::ENTRIES_MAX;
 use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
-    BALLOT_BYTES, put_ballot, put_command_id, put_node, put_slot, take_ballot, take_command_id,
-    take_node, take_slot,
+    BALLOT_BYTES, put_ballot, put_command_id, put_node, put_nodes, put_slot, take_ballot,
+    take_command_id, take_node, take_nodes, take_slot,
 };
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
-    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
-    TakeOver, Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
+    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, RingWay,
+    Seen, Survey, Surveyed, TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_types::{Ballot, Batch, Slot, Wall};
@@ -44,6 +44,8 @@ const BARRIER: u8 = 20;
 const TAKE_OVER: u8 = 21;
 const SURVEY: u8 = 22;
 const SURVEYED: u8 = 23;
+const PASS: u8 = 24;
+const GATHERED: u8 = 25;
 
 /// A table rather than a program: one arm a message, fields in the order of `docs/wire.md`.
 // Longer than a screen: one arm a message.
@@ -110,18 +112,43 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             buf.put_u64_le(m.request);
             put_claim(buf, m.promised, &[m.voted]);
         }
+        Message::Pass(m) => {
+            put_pass_head(buf, m);
+            put_batch(buf, &m.batch);
+        }
+        Message::Gathered(m) => {
+            put_claim(buf, m.ballot, &[m.first, m.last]);
+            put_nodes(buf, m.voters);
+        }
     }
 }
 
 /// As [`put_message`]; large payloads of a proposed batch stay where they lie.
 pub(crate) fn put_message_shared(body: &mut SharedBody<'_>, message: &Message) {
-    let Message::Accept(m) = message else {
-        return put_message(body.buf(), message);
+    let batch = match message {
+        Message::Accept(m) => {
+            let buf = body.buf();
+            buf.put_u8(ACCEPT);
+            put_claim(buf, m.ballot, &[m.slot, m.decided]);
+            &m.batch
+        }
+        Message::Pass(m) => {
+            let buf = body.buf();
+            buf.put_u8(PASS);
+            put_pass_head(buf, m);
+            &m.batch
+        }
+        other => return put_message(body.buf(), other),
     };
-    let buf = body.buf();
-    buf.put_u8(ACCEPT);
-    put_claim(buf, m.ballot, &[m.slot, m.decided]);
-    put_batch_shared(body, &m.batch);
+    put_batch_shared(body, batch);
+}
+
+/// What comes before the batch.
+fn put_pass_head(buf: &mut BytesMut, pass: &Pass) {
+    put_claim(buf, pass.ballot, &[pass.slot, pass.decided]);
+    put_list(buf, pass.way.nodes(), |buf, node| put_node(buf, *node));
+    let gathering = u8::try_from(pass.way.gathering());
+    buf.put_u8(gathering.expect("a view has at most 64 nodes"));
 }
 
 fn put_ballots(buf: &mut BytesMut, ballots: [Ballot; 2]) {
@@ -176,6 +203,8 @@ fn tag(message: &Message) -> u8 {
         Message::TakeOver(_) => TAKE_OVER,
         Message::Survey(_) => SURVEY,
         Message::Surveyed(_) => SURVEYED,
+        Message::Pass(_) => PASS,
+        Message::Gathered(_) => GATHERED,
     }
 }
 
@@ -291,6 +320,13 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             promised: take_ballot(r)?,
             voted: take_slot(r)?,
         }),
+        PASS => Message::Pass(take_pass(r)?),
+        GATHERED => Message::Gathered(Gathered {
+            ballot: take_ballot(r)?,
+            first: take_slot(r)?,
+            last: take_slot(r)?,
+            voters: take_nodes(r)?,
+        }),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "ordering message",
@@ -306,6 +342,22 @@ fn take_batches(r: &mut Reader<'_>) -> Result<Vec<Batch>, WireError> {
 
 /// Nodes of a view.
 const NODES_MAX: usize = 64;
+
+/// A proposal on a way that names nobody twice, and not the leader.
+fn take_pass(r: &mut Reader<'_>) -> Result<Pass, WireError> {
+    let ballot = take_ballot(r)?;
+    let (slot, decided) = (take_slot(r)?, take_slot(r)?);
+    let nodes = r.list("way", NODES_MAX, 2, take_node)?;
+    let gathering = usize::from(r.u8("gathering")?);
+    let way = RingWay::new(nodes, gathering).filter(|way| way.place(ballot.node).is_none());
+    Ok(Pass {
+        ballot,
+        slot,
+        decided,
+        way: way.ok_or(WireError::Inconsistent { what: "way" })?,
+        batch: take_batch(r)?,
+    })
+}
 
 fn put_current(buf: &mut BytesMut, current: &Current) {
     put_slot(buf, current.decided);

@@ -2,6 +2,7 @@
 
 use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
+use crate::drawn_ring::ring_message;
 use crate::drawn_views::{
     group, group_change, levels, member, member_change, view, view_change, vote_kind,
 };
@@ -42,7 +43,7 @@ fn view_id(draw: &mut Draw) -> ViewId {
     }
 }
 
-fn ballot(draw: &mut Draw) -> Ballot {
+pub(crate) fn ballot(draw: &mut Draw) -> Ballot {
     Ballot {
         view: ViewNumber(counter(draw)),
         round: counter(draw),
@@ -464,7 +465,8 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
 }
 
 fn other_message(draw: &mut Draw) -> Message {
-    match draw.below(12) {
+    match draw.below(13) {
+        12 => ring_message(draw),
         0 => Message::Learn(Learn { from: slot(draw) }),
         1 => Message::Learned(Learned {
             from: slot(draw),

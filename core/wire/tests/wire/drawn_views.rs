@@ -93,7 +93,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .filter(|_| draw.flag())
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
-        level: Level(19 + draw.below(4) as u16),
+        level: [Level(19), Level(20), Level(21), Level(24)][draw.below(4) as usize],
         ordering: OrderingName::Paxos,
         persistence: if draw.flag() {
             Persistence::Disk
@@ -108,7 +108,8 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     };
     view.ordering = match view.level.0 {
         21 => OrderingName::Libpaxos,
-        22 => OrderingName::LibpaxosPlus,
+        24 if view.number.0 % 2 == 0 => OrderingName::LibpaxosPlus,
+        24 => OrderingName::RingPaxos,
         _ => OrderingName::Paxos,
     };
     view

@@ -5,6 +5,7 @@ mod draw;
 mod drawn;
 mod drawn_handshake;
 mod drawn_replica;
+mod drawn_ring;
 mod drawn_values;
 mod drawn_views;
 mod frames;

@@ -7,9 +7,9 @@ use crate::samples::{
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
-    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
-    TakeOver, Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
+    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, RingWay,
+    Seen, Survey, Surveyed, TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
@@ -145,6 +145,7 @@ pub(crate) fn batch() -> Batch {
 pub(crate) fn ordering() -> Vec<Sample> {
     let mut named = elections();
     named.extend(agreement());
+    named.extend(along_a_ring());
     named.extend(reads_and_repair());
     named
         .into_iter()
@@ -251,6 +252,31 @@ fn promise_page() -> Promise {
         trimmed: Slot(50),
         wall: Wall(0x7788),
     }
+}
+
+fn along_a_ring() -> Vec<(&'static str, Message)> {
+    let (first, last) = (Slot(92), Slot(95));
+    vec![
+        (
+            "pass",
+            Message::Pass(Pass {
+                ballot: BALLOT,
+                slot: Slot(92),
+                batch: batch(),
+                decided: Slot(90),
+                way: RingWay::new(vec![NodeId(5), NodeId(4), NodeId(1)], 2).expect("each once"),
+            }),
+        ),
+        (
+            "gathered",
+            Message::Gathered(Gathered {
+                ballot: BALLOT,
+                first,
+                last,
+                voters: [NodeId(4), NodeId(5)].into_iter().collect(),
+            }),
+        ),
+    ]
 }
 
 fn agreement() -> Vec<(&'static str, Message)> {

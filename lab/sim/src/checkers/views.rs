@@ -108,6 +108,7 @@ impl Views {
         };
         let can_order = match turn {
             Turn::Level(level) => level >= current.ordering.level(),
+            Turn::Ordering(OrderingName::RingPaxos) => current.level >= Level(24),
             Turn::Ordering(_) => current.level >= Level(21),
             Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
         };

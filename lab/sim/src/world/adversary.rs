@@ -116,7 +116,7 @@ impl Adversary {
         setup.draw_steps();
         let collects = collecting::is_drawn(seed);
         if collects {
-            setup.ordering.0 = Level::COLLECTED;
+            setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
         }
         let view = setup.view();
         let players = setup.node_ids().map(|id| (id, Player::new(seed, id)));

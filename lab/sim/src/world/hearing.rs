@@ -30,9 +30,13 @@ impl CatchingUp {
             | Testimony::Leads { ballot, decided }
             | Testimony::Proposes {
                 ballot, decided, ..
+            }
+            | Testimony::Passes {
+                ballot, decided, ..
             } => self.heard(node, ballot, decided),
             Testimony::Nothing
             | Testimony::Votes { .. }
+            | Testimony::Gathers { .. }
             | Testimony::Promises(_)
             | Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }

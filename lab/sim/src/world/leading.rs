@@ -171,7 +171,10 @@ impl Leading {
                 self.confirmations.opened(now.0, ballot, epoch);
                 return self.leadership.spoke(now.0, node, ballot);
             }
-            Testimony::Leads { ballot, .. } | Testimony::Proposes { ballot, .. } => {
+            Testimony::Passes { ballot, .. } if ballot.node != node => {}
+            Testimony::Leads { ballot, .. }
+            | Testimony::Proposes { ballot, .. }
+            | Testimony::Passes { ballot, .. } => {
                 self.leases.leads(ballot);
                 return self.leadership.spoke(now.0, node, ballot);
             }
@@ -184,6 +187,7 @@ impl Leading {
             | Testimony::Surveys { .. }
             | Testimony::Surveyed { .. }
             | Testimony::Votes { .. }
+            | Testimony::Gathers { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::TellsDecided { .. } => {}
         }

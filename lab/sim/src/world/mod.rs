@@ -63,6 +63,7 @@ mod writing;
 pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
 pub use hours::run_hours;
+pub use orderings::force_ordering;
 pub use row::{Exercised, QUOTA_SEEDS, Row};
 pub use run::{Failure, Report, run, run_nodes, run_orderings, run_seed};
 pub use schedule::{Schedule, ScheduleError, Timed};
@@ -159,7 +160,7 @@ impl World {
         }
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         if schedule.collects {
-            setup.ordering.0 = Level::COLLECTED;
+            setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
         }
         World::of(setup, schedule, telling)
     }

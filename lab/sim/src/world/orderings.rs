@@ -11,9 +11,26 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_replica::PeerMessage;
 use quorate_types::{Level, NodeId, NodeSet, OrderingName, View, ViewChange};
+use std::sync::OnceLock;
 
 /// Switches among a thousand requests for another view.
 const SWITCHES: u64 = 400;
+
+/// The only ordering that is drawn, where the program was told one.
+static FORCED: OnceLock<OrderingName> = OnceLock::new();
+
+/// Every group that does not begin below its level begins with `ordering`, and is switched to nothing else.
+///
+/// # Errors
+/// When one is forced already.
+pub fn force_ordering(ordering: OrderingName) -> Result<(), OrderingName> {
+    FORCED.set(ordering)
+}
+
+fn drawn(random: &mut Random) -> OrderingName {
+    let forced = FORCED.get().copied();
+    forced.unwrap_or_else(|| *random.pick(&OrderingName::ALL))
+}
 
 /// Who asks for another ordering.
 #[derive(Debug, Default)]
@@ -38,9 +55,7 @@ impl Switching {
         } else {
             SWITCHES
         };
-        let ordering = random
-            .chance(share)
-            .then(|| *random.pick(&OrderingName::ALL));
+        let ordering = random.chance(share).then(|| drawn(random));
         let change = ViewChange {
             after: view.number,
             acceptors: view.acceptors,
@@ -61,25 +76,36 @@ impl Setup {
     /// The level of the first view, and its ordering: half of the groups are from before there were several.
     pub(super) fn draw_ordering(&self) -> (Level, OrderingName) {
         let mut random = Random::new(self.seed, "ordering", 0);
-        match random.chance(500) {
-            true => (Level::ORDERINGS, *random.pick(&OrderingName::ALL)),
-            false => (Level::UNNAMED, OrderingName::Paxos),
+        if !random.chance(500) && FORCED.get().is_none() {
+            return (Level::UNNAMED, OrderingName::Paxos);
         }
+        let ordering = drawn(&mut random);
+        let level = *random.pick(&[Level::ORDERINGS, Level::RING]);
+        (level.max(ordering.level()), ordering)
     }
 }
 
 impl World {
     /// Counts a switch.
     pub(super) fn note_ordering(&mut self, before: &View, view: &View) {
-        use OrderingName::{Libpaxos, LibpaxosPlus, Paxos};
+        use OrderingName::{Libpaxos, LibpaxosPlus, Paxos, RingPaxos};
         let row = match (before.ordering, view.ordering) {
-            (Paxos, Paxos) | (Libpaxos, Libpaxos) | (LibpaxosPlus, LibpaxosPlus) => return,
+            (Paxos, Paxos)
+            | (Libpaxos, Libpaxos)
+            | (LibpaxosPlus, LibpaxosPlus)
+            | (RingPaxos, RingPaxos) => return,
             (Paxos, Libpaxos) => Row::SwitchedToLibpaxos,
             (Paxos, LibpaxosPlus) => Row::SwitchedToLibpaxosPlus,
             (Libpaxos, Paxos) => Row::SwitchedFromLibpaxos,
             (LibpaxosPlus, Paxos) => Row::SwitchedFromLibpaxosPlus,
             (Libpaxos, LibpaxosPlus) => Row::SwitchedToSteps,
             (LibpaxosPlus, Libpaxos) => Row::SwitchedFromSteps,
+            (Paxos, RingPaxos) => Row::SwitchedToRing,
+            (Libpaxos, RingPaxos) => Row::SwitchedLibpaxosToRing,
+            (LibpaxosPlus, RingPaxos) => Row::SwitchedStepsToRing,
+            (RingPaxos, Paxos) => Row::SwitchedFromRing,
+            (RingPaxos, Libpaxos) => Row::SwitchedRingToLibpaxos,
+            (RingPaxos, LibpaxosPlus) => Row::SwitchedRingToSteps,
         };
         self.exercised(row);
     }
@@ -89,15 +115,17 @@ impl World {
         let Some(running) = &self.nodes[&id].running else {
             return;
         };
-        if running.replica.view().ordering != OrderingName::LibpaxosPlus {
-            return;
-        }
+        let (narrow, suspected) = match running.replica.view().ordering {
+            OrderingName::Paxos | OrderingName::Libpaxos => return,
+            OrderingName::LibpaxosPlus => (Row::Spared, Row::Suspected),
+            OrderingName::RingPaxos => (Row::Ringed, Row::RingBroken),
+        };
         let status = running.replica.status().ordering;
         let running = self.running(id);
         let before = std::mem::replace(&mut running.steps, (status.spared, status.suspicions));
         for (row, is_news) in [
-            (Row::Spared, before.0 == 0 && status.spared > 0),
-            (Row::Suspected, status.suspicions > before.1),
+            (narrow, before.0 == 0 && status.spared > 0),
+            (suspected, status.suspicions > before.1),
         ] {
             if is_news {
                 self.exercised(row);
@@ -120,7 +148,7 @@ impl World {
         };
         let governing = self.judge.governing(ballot.view);
         let learners = match governing.ordering {
-            OrderingName::Paxos => NodeSet::only(ballot.node),
+            OrderingName::Paxos | OrderingName::RingPaxos => NodeSet::only(ballot.node),
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => governing.members.without(id),
         };
         if to != learners {

@@ -176,7 +176,7 @@ impl World {
         if let PeerMessage::Ordering { message: told, .. } = message
             && matches!(
                 told.testimony(),
-                Testimony::Votes { .. } | Testimony::Promises(_)
+                Testimony::Votes { .. } | Testimony::Gathers { .. } | Testimony::Promises(_)
             )
         {
             // A node that waits for a snapshot hands up nothing, and may know more slots to be decided.

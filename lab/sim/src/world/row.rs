@@ -148,6 +148,14 @@ rows! {
     SwitchedFromSteps 10 "view with libpaxos after one with libpaxos+";
     Spared 100 "leader that proposes to the best majority only";
     Suspected 6 "one of that majority suspected, all asked again";
+    SwitchedToRing 5 "view with ring_paxos after one with paxos";
+    SwitchedLibpaxosToRing 5 "view with ring_paxos after one with libpaxos";
+    SwitchedStepsToRing 5 "view with ring_paxos after one with libpaxos+";
+    SwitchedFromRing 5 "view with paxos after one with ring_paxos";
+    SwitchedRingToLibpaxos 5 "view with libpaxos after one with ring_paxos";
+    SwitchedRingToSteps 5 "view with libpaxos+ after one with ring_paxos";
+    Ringed 50 "leader whose proposals go along a ring";
+    RingBroken 20 "ring suspected, all asked again";
     UnreadableKept 4 "message kept from a node that does not read it";
 }
 

@@ -108,7 +108,7 @@ fn what_cannot_be_switched_leaves_the_group_as_it_is() {
 #[test]
 fn no_command_is_lost_or_doubled_by_switches_under_load() {
     let group = Group::start(&["--ordering", "paxos"]);
-    let (code, _, stderr) = switch(&group, &["set", "level=21"]);
+    let (code, _, stderr) = switch(&group, &["set", "level=24"]);
     assert_eq!(code, Some(0), "{stderr}");
     let is_over = AtomicBool::new(false);
     let added: u64 = thread::scope(|scope| {
@@ -127,9 +127,12 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
         for ordering in [
             "libpaxos",
             "libpaxos+",
+            "ring_paxos",
             "paxos",
-            "libpaxos+",
+            "ring_paxos",
             "libpaxos",
+            "ring_paxos",
+            "libpaxos+",
             "paxos",
         ] {
             switched(&group, ordering);

@@ -80,6 +80,13 @@ fn nodes_that_spare_slow_acceptors_agree_through_misfortune_and_are_live_after_i
     adventures(Persistence::Memory, OrderingName::LibpaxosPlus, 5000..5020);
 }
 
+/// Claim mp-71.
+#[test]
+fn nodes_in_a_ring_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Disk, OrderingName::RingPaxos, 6000..6040);
+    adventures(Persistence::Memory, OrderingName::RingPaxos, 7000..7020);
+}
+
 #[test]
 fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
     let mut world = World::<Paxos>::new(7, view(3, 3, Persistence::Disk), None);

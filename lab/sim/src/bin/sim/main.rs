@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use many::{Many, Until};
-use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
+use quorate_sim::world::{Report, Schedule, Telling, force_ordering, run, run_seed, shrink};
+use quorate_types::NoOrdering;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -24,6 +25,7 @@ usage: sim --seed S [--trace]             run one seed
        sim --minutes M [--from S]         run seeds for M minutes
        sim --hours H [--from S]           one run of H simulated hours of light load: what nodes keep stays bounded
 options: --keep-going                     run on after a failure, and do not shrink
+         --ordering NAME                   all groups begin with this ordering and switch to no other one
          --workers N                      seeds run at the same time (as many as there are cores)
          --tries N                        tries to shrink a failure (200)";
 
@@ -78,6 +80,11 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--tries" => tries = number()? as usize,
             "--trace" => is_traced = true,
             "--keep-going" => is_going_on = true,
+            "--ordering" => {
+                let name = rest.next().ok_or("--ordering wants a name")?;
+                force_ordering(name.parse().map_err(|e: NoOrdering| e.to_string())?)
+                    .map_err(|_| "--ordering is said twice")?;
+            }
             "--schedule" => {
                 let file = rest.next().ok_or("--schedule wants a file")?;
                 let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;

@@ -9,7 +9,7 @@ use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::Trimmed;
 use quorate_replica::{PeerMessage, ReplicaMessage};
-use quorate_types::{Ballot, Batch, NodeId, OrderingName, Slot};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, OrderingName, Slot};
 
 impl Judge {
     /// `node`, in life `life`, lets a message out.
@@ -33,20 +33,25 @@ impl Judge {
         }
         match message.testimony() {
             Testimony::Opens { ballot } => self.opened(node, life, ballot),
+            Testimony::Passes {
+                ballot,
+                slot,
+                batch,
+                ..
+            } if ballot.node != node => self.passed_on(node, (slot, ballot), batch),
             Testimony::Proposes {
                 ballot,
                 slot,
                 batch,
                 decided,
+            }
+            | Testimony::Passes {
+                ballot,
+                slot,
+                batch,
+                decided,
             } => {
-                let value = fingerprint(batch);
-                if !batch.commands().is_empty() {
-                    self.phase_one.placed(slot, value)?;
-                }
-                if batch.is_collecting() {
-                    self.collects.proposed(slot, ballot);
-                }
-                self.proposed(node, slot, ballot, value)?;
+                self.proposes(node, (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
             Testimony::Votes {
@@ -54,6 +59,12 @@ impl Judge {
                 first,
                 last,
             } => self.accepted(node, ballot, first, last),
+            Testimony::Gathers {
+                ballot,
+                first,
+                last,
+                voters,
+            } => self.gathers(node, ballot, (first, last), voters),
             Testimony::Promises(page) => {
                 self.may_vote(node, page.ballot.view)?;
                 self.promised(node, page)
@@ -155,6 +166,67 @@ impl Judge {
         )
     }
 
+    /// `node` proposes `batch` in its ballot.
+    fn proposes(&mut self, node: NodeId, (slot, ballot): (Slot, Ballot), batch: &Batch) -> Judged {
+        let value = fingerprint(batch);
+        if !batch.commands().is_empty() {
+            self.phase_one.placed(slot, value)?;
+        }
+        if batch.is_collecting() {
+            self.collects.proposed(slot, ballot);
+        }
+        self.proposed(node, slot, ballot, value)
+    }
+
+    /// `node` tells its vote in these slots, if it is one of the voters, and those of others.
+    fn gathers(
+        &mut self,
+        node: NodeId,
+        ballot: Ballot,
+        (first, last): (Slot, Slot),
+        voters: NodeSet,
+    ) -> Judged {
+        if voters.contains(node) {
+            self.accepted(node, ballot, first, last)?;
+        }
+        let others = voters.without(node);
+        let mut slots = (first.0..=last.0).map(Slot);
+        slots.try_for_each(|slot| self.gathered(node, slot, ballot, others))
+    }
+
+    /// `node` passes a proposal on: as its leader made it.
+    fn passed_on(&self, node: NodeId, (slot, ballot): (Slot, Ballot), batch: &Batch) -> Judged {
+        let value = fingerprint(batch);
+        if self.proposed.get(&(slot, ballot)) == Some(&value) {
+            return Ok(());
+        }
+        broken(
+            Property::OneValuePerBallot,
+            format!("{node} passes {value:016x} on in {slot} {ballot}, which nobody proposed"),
+        )
+    }
+
+    /// `node` says that others voted: each has told its vote before, unless the slot is decided.
+    fn gathered(&self, node: NodeId, slot: Slot, ballot: Ballot, others: NodeSet) -> Judged {
+        let told = self.voters.get(&(slot, ballot)).copied();
+        let told = told.unwrap_or_default();
+        let is_decided = |voter| {
+            self.decided_by
+                .get(&voter)
+                .is_some_and(|upto| slot <= *upto)
+        };
+        let mut silent = others
+            .iter()
+            .filter(|voter| !told.contains(*voter) && !is_decided(*voter));
+        match silent.next() {
+            Some(voter) if !self.log.contains_key(&slot) => broken(
+                Property::PromiseKept,
+                format!("{node} says that {voter} voted in {slot} {ballot}, which did not say so"),
+            ),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn tells_decided(&self, node: NodeId, from: Slot, batches: &[Batch]) -> Judged {
         for (slot, batch) in (from.0..).map(Slot).zip(batches) {
             let value = fingerprint(batch);
@@ -175,7 +247,11 @@ impl Judge {
         self.views.0.acts(node, ballot.view, "votes")?;
         // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
-        if self.governing(ballot.view).ordering != OrderingName::Paxos {
+        let is_told_to_all = match self.governing(ballot.view).ordering {
+            OrderingName::Paxos | OrderingName::RingPaxos => false,
+            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => true,
+        };
+        if is_told_to_all {
             // It may know of a decision by its own vote and the others' before it tells it, and may not yet have handed it up.
             for slot in (first.0..=last.0.min(decided.0)).map(Slot) {
                 if self.has_voted(node, slot, ballot) {

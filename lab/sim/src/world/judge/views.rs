@@ -212,7 +212,7 @@ impl Judge {
         let mut of_view = of_slot.filter(|((_, ballot), _)| ballot.view == view);
         of_view.any(|((_, ballot), told)| {
             let untold = match governing.ordering {
-                OrderingName::Paxos => ballot.node,
+                OrderingName::Paxos | OrderingName::RingPaxos => ballot.node,
                 OrderingName::Libpaxos | OrderingName::LibpaxosPlus => node,
             };
             let told = told.iter().filter(|node| *node != untold);

@@ -1,0 +1,317 @@
+//! Proposals that go along a ring, and the votes that are gathered along it. High Performance State-Machine Replication 3.1 (Ring Paxos),
+//! claims mp-70 to mp-72.
+//!
+//! The way of a proposal is a part of it: the leader makes it, and nobody else knows a ring. A node passes the proposal on at once, and
+//! votes. Those votes that make the quorum travel the same way in a message of their own, which leaves a node when its own vote is
+//! durable and the votes of those before it have come; the last one sends them to the leader. All others tell the leader their votes as
+//! without a ring. What is lost on the way the leader notices ([`crate::steps`]): here nothing is sent again.
+
+use crate::leader::Leader;
+use crate::limits::STOPS_MAX;
+use crate::message::{Accept, Accepted, Gathered, Message, Nack, Pass, RingWay};
+use crate::{MultiPaxos, Seat};
+use quorate_acceptor::{Backing, Verdict};
+use quorate_ordering::{Effects, Lane};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
+use std::collections::BTreeMap;
+
+/// What a node has to pass on: the votes gathered in each slot, and those that are complete.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Stops {
+    /// Invariant: at most `STOPS_MAX`.
+    waiting: BTreeMap<Slot, Stop>,
+    /// Sent at the end of the turn, neighbours together.
+    complete: Vec<(NodeId, Gathered)>,
+    /// Who passed the newest proposal on to this node.
+    upstream: Option<NodeId>,
+}
+
+/// The votes of one slot at this node.
+#[derive(Clone, PartialEq, Debug)]
+struct Stop {
+    ballot: Ballot,
+    /// The votes of those before are awaited. It is not so where the leader itself brought the proposal.
+    awaits_others: bool,
+    awaits_own: bool,
+    voters: NodeSet,
+    to: NodeId,
+}
+
+impl Stops {
+    /// The proposal of `slot` has come, and its votes go on to a node.
+    fn begin(&mut self, own: NodeId, slot: Slot, stop: Stop) {
+        self.waiting.insert(slot, stop);
+        if self.waiting.len() > STOPS_MAX {
+            self.waiting.pop_first();
+        }
+        self.go_on(own, slot);
+    }
+
+    /// This node's answer to the proposal of `ballot` may be told. Returns whether that is done along the ring.
+    pub(crate) fn answered(
+        &mut self,
+        own: NodeId,
+        ballot: Ballot,
+        slot: Slot,
+        backing: Backing,
+    ) -> bool {
+        let stop = self.waiting.get_mut(&slot);
+        let Some(stop) = stop.filter(|stop| stop.ballot == ballot && stop.awaits_own) else {
+            return false;
+        };
+        stop.awaits_own = false;
+        let is_vote = backing == Backing::Vote || planted(Plant::RingAbstainerNamed);
+        if is_vote {
+            stop.voters.insert(own);
+        }
+        self.go_on(own, slot);
+        backing == Backing::Vote
+    }
+
+    /// Those before this node tell their votes in `slot`. Returns whether they go on with its own.
+    fn heard(&mut self, own: NodeId, slot: Slot, (ballot, voters): (Ballot, NodeSet)) -> bool {
+        let stop = self.waiting.get_mut(&slot);
+        let is_of = |stop: &&mut Stop| stop.ballot == ballot || planted(Plant::RingHearsAnyBallot);
+        let Some(stop) = stop.filter(is_of) else {
+            return false;
+        };
+        stop.awaits_others = false;
+        for voter in voters.iter() {
+            stop.voters.insert(voter);
+        }
+        self.go_on(own, slot);
+        true
+    }
+
+    fn go_on(&mut self, own: NodeId, slot: Slot) {
+        let Some(stop) = self.waiting.get_mut(&slot) else {
+            return;
+        };
+        if planted(Plant::RingVoteBeforeSync) && stop.awaits_own {
+            stop.awaits_own = false;
+            stop.voters.insert(own);
+        }
+        if stop.awaits_own || stop.awaits_others {
+            return;
+        }
+        let Stop {
+            ballot, voters, to, ..
+        } = *stop;
+        self.waiting.remove(&slot);
+        self.pass_on(
+            to,
+            Gathered {
+                ballot,
+                first: slot,
+                last: slot,
+                voters,
+            },
+        );
+    }
+
+    fn pass_on(&mut self, to: NodeId, gathered: Gathered) {
+        if let Some((last_to, last)) = self.complete.last_mut()
+            && *last_to == to
+            && last.ballot == gathered.ballot
+            && last.last.next() == gathered.first
+            && (last.voters == gathered.voters || planted(Plant::RingRangesJoined))
+        {
+            last.last = gathered.last;
+            return;
+        }
+        self.complete.push((to, gathered));
+    }
+
+    /// Who passed the newest proposal on to this node: it has what this one lacks.
+    pub(crate) fn upstream(&self) -> Option<NodeId> {
+        self.upstream
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(
+            self.waiting.len() <= STOPS_MAX,
+            "votes are gathered for a bounded number of slots"
+        );
+    }
+}
+
+impl MultiPaxos {
+    /// A proposal on its way. It comes from its leader, or from somebody who is on the way before this node.
+    pub(crate) fn on_pass(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        pass: Pass,
+        effects: &mut Effects<Message>,
+    ) {
+        let (ballot, slot) = (pass.ballot, pass.slot);
+        let Some(place) = pass.way.place(self.seat.config.own) else {
+            return;
+        };
+        let is_first = from == ballot.node;
+        let is_behind = pass.way.place(from).is_some_and(|before| before < place);
+        if !(is_first || is_behind) || !self.follow_passed(now, from, ballot, effects) {
+            return;
+        }
+        let next = self.seat.next_on(&pass.way, place);
+        let to = next.map(|place| pass.way.nodes()[place]);
+        self.seat.stops.upstream = (!is_first).then_some(from);
+        if let Some(to) = to {
+            let message = Message::Pass(pass.clone());
+            self.seat
+                .send(NodeSet::only(to), Lane::Normal, message, effects);
+        }
+        let gathering = pass.way.gathering();
+        let verdict = self.take_proposal(
+            now,
+            Accept {
+                ballot,
+                slot,
+                batch: pass.batch,
+                decided: pass.decided,
+            },
+            effects,
+        );
+        if place >= gathering {
+            return;
+        }
+        let own = self.seat.config.own;
+        let stop = Stop {
+            ballot,
+            awaits_others: !is_first,
+            awaits_own: verdict == Verdict::Voted,
+            voters: NodeSet::empty(),
+            to: match (to, next) {
+                (Some(to), Some(next)) if next < gathering => to,
+                (Some(_) | None, Some(_) | None) => ballot.node,
+            },
+        };
+        self.seat.stops.begin(own, slot, stop);
+    }
+
+    /// As [`MultiPaxos::follow`], of a proposal that another node passed on. It is no sign of life: the leader may have died since, and
+    /// others notice that no earlier for it.
+    fn follow_passed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        effects: &mut Effects<Message>,
+    ) -> bool {
+        if from == ballot.node {
+            return self.follow(now, from, ballot, effects);
+        }
+        if self.seat.peers.find(ballot.node).is_none() {
+            return false;
+        }
+        let promised = self.seat.acceptor.promised();
+        if ballot < promised && !planted(Plant::AcceptLowerBallot) {
+            let nack = Message::Nack(Nack { ballot, promised });
+            let leader = NodeSet::only(ballot.node);
+            self.seat.send(leader, Lane::Urgent, nack, effects);
+            return false;
+        }
+        self.yield_to(now, ballot, effects);
+        self.seat.acceptor.raise(ballot, effects);
+        if self.seat.election.leader.is_none_or(|led| led < ballot) {
+            self.seat.heard_leader(now, ballot);
+        }
+        true
+    }
+
+    /// Votes gathered along a ring: the leader counts them. Everybody else lets them go on with its own vote, or to the leader at once
+    /// where its own has gone already or the proposal never came.
+    pub(crate) fn on_gathered(
+        &mut self,
+        now: Time,
+        gathered: Gathered,
+        effects: &mut Effects<Message>,
+    ) {
+        if let Some((leader, seat)) = self.leading_in(gathered.ballot) {
+            return leader.on_gathered(seat, now, gathered, effects);
+        }
+        let Gathered {
+            ballot,
+            first,
+            last,
+            voters,
+        } = gathered;
+        let own = self.seat.config.own;
+        let seat = &mut self.seat;
+        if ballot.node == own || seat.peers.find(ballot.node).is_none() {
+            return;
+        }
+        let most = first.plus(STOPS_MAX as u64);
+        for slot in (first.0..=last.0.min(most.0)).map(Slot) {
+            if !seat.stops.heard(own, slot, (ballot, voters)) && !voters.is_empty() {
+                let alone = Gathered {
+                    ballot,
+                    first: slot,
+                    last: slot,
+                    voters,
+                };
+                seat.stops.pass_on(ballot.node, alone);
+            }
+        }
+    }
+}
+
+impl Seat {
+    /// The place of the next node behind `place` that is linked.
+    fn next_on(&self, way: &RingWay, place: usize) -> Option<usize> {
+        let behind = place + 1..way.nodes().len();
+        let mut linked = behind.filter(|next| self.peers.is_linked(way.nodes()[*next]));
+        linked.next()
+    }
+
+    pub(crate) fn flush_gathered(&mut self, effects: &mut Effects<Message>) {
+        for (to, gathered) in std::mem::take(&mut self.stops.complete) {
+            let says_nothing = to == gathered.ballot.node && gathered.voters.is_empty();
+            if !says_nothing {
+                let message = Message::Gathered(gathered);
+                self.send(NodeSet::only(to), Lane::Normal, message, effects);
+            }
+        }
+    }
+}
+
+impl Leader {
+    /// Votes gathered along the ring. Each counts as if its voter had told it.
+    fn on_gathered(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        gathered: Gathered,
+        effects: &mut Effects<Message>,
+    ) {
+        let Gathered {
+            ballot,
+            first,
+            last,
+            voters,
+        } = gathered;
+        let accepted = Accepted {
+            ballot,
+            first,
+            last,
+        };
+        let others = voters.without(seat.config.own);
+        let counted = match planted(Plant::RingTakenForQuorum) {
+            true => seat.others(),
+            false => others,
+        };
+        for voter in counted.iter() {
+            self.count_votes(seat, voter, accepted);
+        }
+        for voter in others.iter() {
+            if let Some(peer) = seat.peers.find_mut(voter) {
+                peer.refund(now, last);
+            }
+        }
+        self.decide_voted(seat, now, effects);
+        for voter in others.iter() {
+            self.fill(seat, now, voter, effects);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId,
+    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId,
     OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
@@ -159,6 +159,8 @@ pub enum FromClient {
         secret: Secret,
         /// What it speaks.
         speaks: Levels,
+        /// What it does as a member.
+        role: MemberRole,
     },
     /// An operator creates or drops a group. Answered by [`ToClient::Checkpointed`] with the slot in which that is decided, or was
     /// before.

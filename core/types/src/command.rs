@@ -1,7 +1,7 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, Duration, GroupChange, Level, MemberChange, NodeId, ObjectId, SecretHash,
+    Ballot, Digest, Duration, GroupChange, Level, MemberChange, MemberRole, NodeId, ObjectId, SecretHash,
     SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
@@ -242,6 +242,14 @@ impl Command {
                 ..
             } => Level::ORDERINGS,
             Body::Collect { .. } => Level::COLLECTED,
+            Body::ChangeView {
+                who:
+                    MemberChange::Joins {
+                        role: MemberRole::Witness,
+                        ..
+                    },
+                ..
+            } => Level::WITNESSES,
             _ => Level::UNNAMED,
         }
     }

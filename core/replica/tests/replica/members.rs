@@ -30,6 +30,7 @@ fn join(world: &mut World, after: u64, node: u16, with: Secret) -> Option<Refusa
         member: member(node),
         secret: with,
         speaks: quorate_types::Levels::UNNAMED,
+        role: MemberRole::Replica,
     };
     world.say(0, from, message);
     match world.take_told(from).pop() {
@@ -112,6 +113,7 @@ fn of_two_that_come_with_one_invitation_the_first_one_joins() {
             who: MemberChange::Joins {
                 member: member(node),
                 invitation: secret(1).hash(),
+                role: MemberRole::Replica,
             },
         })
     };
@@ -152,6 +154,7 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
         who: MemberChange::Joins {
             member: member(3),
             invitation: secret(1).hash(),
+            role: MemberRole::Replica,
         },
     })]);
     fill(&mut world, WINDOW);

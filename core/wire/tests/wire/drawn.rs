@@ -217,6 +217,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             member: member(draw),
             secret: secret(draw),
             speaks: levels(draw),
+            role: MemberRole::Replica,
         },
         15 => FromClient::SetLevel {
             request: draw.number(),

@@ -28,6 +28,7 @@ pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
         2 => MemberChange::Joins {
             member: member(draw),
             invitation: secret(draw).hash(),
+            role: MemberRole::Replica,
         },
         _ => MemberChange::Returns(Rejoin {
             node: node(draw),

@@ -336,6 +336,7 @@ fn requests_of_clients() -> Vec<Sample> {
                 member: joining(),
                 secret: SECRET,
                 speaks: Levels::UNNAMED,
+                role: MemberRole::Replica,
             },
         ),
         (
@@ -346,6 +347,7 @@ fn requests_of_clients() -> Vec<Sample> {
                 member: joining(),
                 secret: SECRET,
                 speaks: SPEAKS,
+                role: MemberRole::Replica,
             },
         ),
         (

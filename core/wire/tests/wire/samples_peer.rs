@@ -111,6 +111,7 @@ fn commands() -> Vec<Command> {
             who: MemberChange::Joins {
                 member: joining(),
                 invitation: SecretHash::default(),
+                role: MemberRole::Replica,
             },
         },
         Body::ChangeView {

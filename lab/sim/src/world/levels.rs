@@ -25,7 +25,7 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 4] = [Level(19), Level(20), Level(21), Level(22)];
+const ASKED: [Level; 4] = [Level(19), Level(20), Level(21), Level(23)];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.
 const LAST: Duration = Duration::from_millis(3_000);

@@ -161,6 +161,10 @@ impl World {
         if schedule.collects {
             setup.ordering.0 = Level::COLLECTED;
         }
+        setup.witnesses = schedule.witnesses;
+        if setup.witnesses > 0 {
+            setup.ordering.0 = Level::WITNESSES;
+        }
         World::of(setup, schedule, telling)
     }
 

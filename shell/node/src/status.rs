@@ -101,6 +101,9 @@ pub struct NodeStatus {
     pub is_fetching: bool,
     /// Whether calls and reads are accepted, and the objects' state was the newest a moment ago.
     pub is_serving: bool,
+    /// Whether this node is a witness, which has no objects, and has kept up with what is decided.
+    #[serde(default)]
+    pub is_keeping: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
     /// The first 16 digits of a hash of the objects' interpreter, packages and sources; `None` for Rust objects.
@@ -318,6 +321,7 @@ impl Node {
             clock_off_ms: status.clocks.own / 1_000_000,
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,
             is_serving: status.is_serving && age.is_some_and(|age| age <= CURRENT_WITHIN),
+            is_keeping: status.is_keeping && age.is_some_and(|age| age <= CURRENT_WITHIN),
             is_host_up: status.is_host_up,
             code: identity.code.clone(),
             sandbox: self.host.confinement().map(str::to_owned),
@@ -392,6 +396,7 @@ impl Node {
                 view.acceptors.contains(identity.node) && self.replica.may_vote(),
             ),
             ("replica", view.replicas.contains(identity.node)),
+            ("witness", view.witnesses().contains(identity.node)),
             ("observer", !self.replica.may_vote()),
         ];
         let held = has.iter().filter(|(_, is_held)| *is_held);

@@ -60,6 +60,12 @@ impl<O: Ordering> Replica<O> {
         self.report_snapshot(now, report, out);
     }
 
+    /// Whether this is a witness that waits for no snapshot to go on from.
+    pub(crate) fn is_keeping(&self) -> bool {
+        let applied = self.replicated.applied;
+        !self.is_replica() && self.fetch.needed().is_none_or(|needed| needed <= applied)
+    }
+
     /// Whether this node may let its log up to `slot` go: a witness keeps that snapshot, or a later one.
     pub(crate) fn may_trim_for(&self, slot: Slot) -> bool {
         self.is_replica()

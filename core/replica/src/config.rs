@@ -1,7 +1,9 @@
 //! The configuration of a replica.
 
 use crate::limits::CLOCK_EVERY;
-use quorate_types::{Duration, Incarnation, Levels, MemberRole, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
+use quorate_types::{
+    Duration, Incarnation, Levels, MemberRole, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View,
+};
 
 /// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
 #[derive(Clone, PartialEq, Debug)]

@@ -37,8 +37,8 @@ use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore}
 use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    CallPlace, Command, ConnectionId, Digest, FromClient, MemberRole, NodeId, NodeSet, SecretHash, SessionId,
-    Slot, Time, Wall,
+    CallPlace, Command, ConnectionId, Digest, FromClient, MemberRole, NodeId, NodeSet, SecretHash,
+    SessionId, Slot, Time, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,8 +1,8 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{
-    Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId, OrderingName,
-    ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
+    Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId,
+    OrderingName, ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,8 +1,9 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId,
-    OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
+    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, MemberRole,
+    NodeId, ObjectId, OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy,
+    Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.

@@ -1,8 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, Duration, GroupChange, Level, MemberChange, MemberRole, NodeId, ObjectId, SecretHash,
-    SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
+    Ballot, Digest, Duration, GroupChange, Level, MemberChange, MemberRole, NodeId, ObjectId,
+    SecretHash, SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;

@@ -120,7 +120,9 @@ impl View {
     #[must_use]
     pub fn witnesses(&self) -> NodeSet {
         let nodes = self.members.iter().map(|member| member.node);
-        nodes.filter(|node| !self.replicas.contains(*node)).collect()
+        nodes
+            .filter(|node| !self.replicas.contains(*node))
+            .collect()
     }
 
     /// Whether `node` may lead: it votes, and executes what it orders.

@@ -10,8 +10,8 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec, OrderingName,
-    Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
+    Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
+    OrderingName, Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
 };
 
 /// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there

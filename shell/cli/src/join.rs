@@ -202,7 +202,11 @@ fn secret_of(token: &str) -> Result<Secret, CliError> {
 pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let secret = secret_of(&args.token)?;
     let (executes, votes) = (JoinRole::Replica, JoinRole::Acceptor);
-    if !args.roles.iter().any(|role| [executes, votes].contains(role)) {
+    if !args
+        .roles
+        .iter()
+        .any(|role| [executes, votes].contains(role))
+    {
         return Err(CliError::usage(
             "--roles: a member executes, votes, or both: add replica or acceptor to the list",
         ));

@@ -99,7 +99,8 @@ impl Newcomer {
                 "{} was made for another role than --roles says",
                 args.dir.display()
             );
-            return Err(CliError::conflict(text).advise("say the same --roles as before, or name another --dir"));
+            return Err(CliError::conflict(text)
+                .advise("say the same --roles as before, or name another --dir"));
         }
         let checked = config.check_member();
         checked.map_err(|error| CliError::node(&error))?;

@@ -38,8 +38,8 @@ use quorate_replica::{
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{GroupLevel, Own, Places, Settings, Tls, Transport};
 use quorate_types::{
-    ClusterId, Digest, GroupId, Incarnation, Level, MemberRole, NodeId, ObjectId, PeerPast, Reach, Recall,
-    Slot, Starts, Time, View, ViewNumber,
+    ClusterId, Digest, GroupId, Incarnation, Level, MemberRole, NodeId, ObjectId, PeerPast, Reach,
+    Recall, Slot, Starts, Time, View, ViewNumber,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;

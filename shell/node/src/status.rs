@@ -75,7 +75,7 @@ pub struct NodeStatus {
     /// has not known that since it started.
     #[serde(default)]
     pub age_ms: Option<u64>,
-    /// Rolling hash of all replies up to `executed`, 16 hexadecimal digits.
+    /// Rolling hash of all replies up to `executed`, 16 hexadecimal digits; empty for a witness, which knows none.
     pub digest: String,
     /// The slot at which this replica differs from the majority.
     pub diverged: Option<u64>,
@@ -308,7 +308,10 @@ impl Node {
             trimmed: status.trimmed.0,
             lag: age.map(|_| status.lag),
             age_ms: age.map(|age| age.as_millis()),
-            digest: format!("{:016x}", status.digest),
+            digest: match status.is_witness {
+                true => String::new(),
+                false => format!("{:016x}", status.digest),
+            },
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
             reset: status.reset.map(|slot| slot.0),

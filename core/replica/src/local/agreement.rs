@@ -366,8 +366,13 @@ impl<O: Ordering> Replica<O> {
         self.no_say.reported(from, report.slot);
         self.agreement.note(from, report);
         if planted(Plant::WitnessAgrees) && !self.is_replica() {
-            let is_news = self.agreement.own().is_none_or(|own| own.slot < report.slot);
-            return is_news.then(|| self.report_snapshot(now, report, out)).unwrap_or(());
+            let is_news = self
+                .agreement
+                .own()
+                .is_none_or(|own| own.slot < report.slot);
+            return is_news
+                .then(|| self.report_snapshot(now, report, out))
+                .unwrap_or(());
         }
         self.judge(now, report.slot, out);
         self.fetch_reported(now, from, report.slot, out);

@@ -38,12 +38,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// A digest is agreed at `slot`: a witness fetches that snapshot, unless it keeps one that is as new.
-    pub(crate) fn keep_newest(
-        &mut self,
-        now: Time,
-        slot: Slot,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
+    pub(crate) fn keep_newest(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         if slot > self.agreement.kept() {
             self.fetch_at_least(now, slot, out);
         }
@@ -68,8 +63,6 @@ impl<O: Ordering> Replica<O> {
 
     /// Whether this node may let its log up to `slot` go: a witness keeps that snapshot, or a later one.
     pub(crate) fn may_trim_for(&self, slot: Slot) -> bool {
-        self.is_replica()
-            || self.agreement.kept() >= slot
-            || planted(Plant::WitnessTrimsUnkept)
+        self.is_replica() || self.agreement.kept() >= slot || planted(Plant::WitnessTrimsUnkept)
     }
 }

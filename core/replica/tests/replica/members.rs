@@ -5,8 +5,8 @@ use crate::world::{World, call, id, meta, refused};
 use quorate_replica::Snapshots;
 use quorate_replica::limits::INVITATIONS_MAX;
 use quorate_types::{
-    Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, NodeId, Outcome, Refusal,
-    Secret, Slot, ToClient, ViewNumber,
+    Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, MemberRole, NodeId,
+    Outcome, Refusal, Secret, Slot, ToClient, ViewNumber,
 };
 
 fn secret(number: u8) -> Secret {

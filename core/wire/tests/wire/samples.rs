@@ -351,6 +351,17 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_join_as_witness",
+            FromClient::Join {
+                request: 16,
+                change: view_change(),
+                member: joining(),
+                secret: SECRET,
+                speaks: SPEAKS,
+                role: MemberRole::Witness,
+            },
+        ),
+        (
             "request_set_level",
             FromClient::SetLevel {
                 request: 20,

@@ -116,6 +116,14 @@ fn commands() -> Vec<Command> {
         },
         Body::ChangeView {
             change: view_change(),
+            who: MemberChange::Joins {
+                member: joining(),
+                invitation: SecretHash::default(),
+                role: MemberRole::Witness,
+            },
+        },
+        Body::ChangeView {
+            change: view_change(),
             who: MemberChange::Leaves(NodeId(2)),
         },
         Body::ChangeGroups {

@@ -110,9 +110,7 @@ impl Views {
         let (number, current) = self.newest();
         let members = match turn {
             Turn::None | Turn::Level(_) | Turn::Ordering(_) => current.members,
-            Turn::Joins(node) | Turn::JoinsAsWitness(node)
-                if !current.members.contains(node) =>
-            {
+            Turn::Joins(node) | Turn::JoinsAsWitness(node) if !current.members.contains(node) => {
                 current.members.iter().chain([node]).collect()
             }
             Turn::Leaves(node) if current.members.contains(node) => current.members.without(node),
@@ -137,8 +135,7 @@ impl Views {
         let is_current = after == number && slot >= current.first;
         let are_members = acceptors.iter().all(|node| members.contains(node));
         let has_leader = acceptors.iter().any(|node| replicas.contains(node));
-        let is_possible =
-            are_members && has_leader && (1..=WINDOW_MAX).contains(&window);
+        let is_possible = are_members && has_leader && (1..=WINDOW_MAX).contains(&window);
         if !is_current || !is_possible || !can_order {
             return None;
         }

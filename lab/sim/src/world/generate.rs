@@ -81,7 +81,8 @@ fn differs_everywhere(setup: &Setup, faults: &[Timed], until_ms: u64) -> Option<
                 | Fault::Wipe { .. }
         )
     };
-    let is_possible = setup.nodes >= 3 && setup.witnesses == 0 && setup.persistence == Persistence::Disk;
+    let is_possible =
+        setup.nodes >= 3 && setup.witnesses == 0 && setup.persistence == Persistence::Disk;
     let is_drawn = random.chance(300) && is_possible && !faults.iter().any(hinders);
     is_drawn.then(|| timed(random.between(CALM_MS, until_ms - 300), Fault::Differ))
 }

@@ -289,7 +289,9 @@ impl Judge {
         if self.is_witness(node) && !goes_nothing && !holders.contains(&node) {
             return broken(
                 Property::Durability,
-                format!("{node} is a witness that trims its log up to {upto} and keeps no such snapshot"),
+                format!(
+                    "{node} is a witness that trims its log up to {upto} and keeps no such snapshot"
+                ),
             );
         }
         if goes_nothing || holders.contains(&node) || holders.len() >= self.replica_majority {

@@ -13,7 +13,8 @@ use super::random::Random;
 use super::row::Row;
 use super::setup::Setup;
 use quorate_types::{
-    Duration, FromClient, Incarnation, Levels, Member, MemberRole, NodeId, NodeSet, Secret, View, ViewChange,
+    Duration, FromClient, Incarnation, Levels, Member, MemberRole, NodeId, NodeSet, Secret, View,
+    ViewChange,
 };
 
 /// What the operator is about.

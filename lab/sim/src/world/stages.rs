@@ -288,8 +288,7 @@ impl World {
         self.feed_takers(since);
         let last = self.judge.last_decided();
         let are_kept = self.has_witnesses_settled();
-        let has_converged =
-            states.iter().all(|(_, _, executed, _)| *executed == last) && are_kept;
+        let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last) && are_kept;
         let unsettled = self.unsettled();
         let must_heal = self.must_heal();
         if has_converged && self.is_idle() && unsettled.is_empty() && !must_heal {

@@ -4,8 +4,8 @@ use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::views::{Governing, Turn, Views};
 use quorate_types::{
-    Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, MemberRole, NodeId,
-    NodeSet, OrderingName, Slot, View, ViewNumber,
+    Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, MemberRole,
+    NodeId, NodeSet, OrderingName, Slot, View, ViewNumber,
 };
 
 /// Those of a group that begins with `view`.

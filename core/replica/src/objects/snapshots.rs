@@ -274,7 +274,7 @@ impl<O: Ordering> Replica<O> {
         let slot = core.slot;
         let replicated = core.digest();
         let digest = Digest { replicated, state };
-        if self.is_only_kept(slot) {
+        if self.is_only_kept(slot) && !self.pipeline.is_held() {
             let report = SnapshotReport {
                 slot,
                 digest,

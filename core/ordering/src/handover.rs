@@ -53,8 +53,8 @@ impl Handover {
             Persistence::Memory if is_lost => (Standing::Observer, Damage::default()),
             Persistence::Memory => (standing, Damage::default()),
         };
-        let leader = leader.filter(|leader| view.acceptors.contains(*leader));
-        let first = leader.or_else(|| view.acceptors.iter().next());
+        let leader = leader.filter(|leader| view.may_lead(*leader));
+        let first = leader.or_else(|| view.acceptors.iter().find(|node| view.may_lead(*node)));
         let config = Config {
             seed: own.seed ^ view.number.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             view,

@@ -1,13 +1,17 @@
 //! The configuration of a replica.
 
 use crate::limits::CLOCK_EVERY;
-use quorate_types::{Duration, Incarnation, Levels, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
+use quorate_types::{
+    Duration, Incarnation, Levels, MemberRole, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View,
+};
 
 /// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplicaConfig {
     /// This node.
     pub own: NodeId,
+    /// Whether this node has objects. Where the view names it, the view says the same.
+    pub role: MemberRole,
     /// The number of this start of the node's data directory, as in its ballots.
     pub boot: u64,
     /// The incarnation whose promises and votes this node remembers, all of them: it votes where the view names this one.
@@ -122,6 +126,10 @@ impl ReplicaConfig {
     pub fn new(own: NodeId, boot: u64, view: View) -> ReplicaConfig {
         ReplicaConfig {
             own,
+            role: match view.witnesses().contains(own) {
+                true => MemberRole::Witness,
+                false => MemberRole::Replica,
+            },
             boot,
             incarnation: view.incarnation(own),
             fresh: Incarnation(u64::from(own.0) << 48 | boot),

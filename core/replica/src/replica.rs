@@ -37,8 +37,8 @@ use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore}
 use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    CallPlace, Command, ConnectionId, Digest, FromClient, NodeId, NodeSet, SecretHash, SessionId,
-    Slot, Time, Wall,
+    CallPlace, Command, ConnectionId, Digest, FromClient, MemberRole, NodeId, NodeSet, SecretHash,
+    SessionId, Slot, Time, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -440,7 +440,8 @@ impl<O: Ordering> Replica<O> {
     /// Whether this node executes calls at all. One that the view does not name yet does: the view that names it counts on that.
     pub(crate) fn is_replica(&self) -> bool {
         let (view, own) = (self.view(), self.config.own);
-        view.replicas.contains(own) || view.member(own).is_none()
+        let is_counted = view.replicas.contains(own) || view.member(own).is_none();
+        self.config.role == MemberRole::Replica && is_counted || planted(Plant::WitnessExecutes)
     }
 
     /// All other replicas of the view.
@@ -487,6 +488,11 @@ impl<O: Ordering> Replica<O> {
         self.line.check();
         self.reads.check();
         self.pipeline.check(self.replicated.applied);
+        let leads = matches!(self.role, Role::Leader { .. });
+        assert!(
+            !leads || self.is_replica() || planted(Plant::WitnessLeads),
+            "who leads executes"
+        );
         assert!(self.reported <= self.replicated.applied);
         assert!(self.events.is_empty(), "settled before returning");
     }

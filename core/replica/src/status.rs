@@ -46,6 +46,10 @@ pub struct ReplicaStatus {
     pub backlog: usize,
     /// Whether calls and reads are accepted here.
     pub is_serving: bool,
+    /// Whether this node has no objects.
+    pub is_witness: bool,
+    /// Whether it then has all slots that are decided, in its log or in a snapshot.
+    pub is_keeping: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
     /// Whether the log's storage takes new votes.
@@ -102,6 +106,8 @@ impl<O: Ordering> Replica<O> {
             reads: self.reads.len(),
             backlog: self.pipeline.backlog(),
             is_serving: self.serves_objects().is_ok(),
+            is_witness: !self.is_replica(),
+            is_keeping: self.is_keeping(),
             is_host_up: self.host_down_at.is_none(),
             has_room: self.has_room(),
             is_fetching: self.fetch.is_active(),

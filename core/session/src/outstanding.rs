@@ -1,8 +1,8 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{
-    Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId, OrderingName,
-    ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
+    Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId,
+    OrderingName, ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -110,6 +110,8 @@ pub enum Operation {
         secret: Secret,
         /// What it speaks.
         speaks: Levels,
+        /// What it does as a member.
+        role: MemberRole,
     },
     /// A group more, or less.
     ChangeGroups {

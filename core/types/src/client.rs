@@ -1,8 +1,9 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, NodeId, ObjectId,
-    OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
+    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, MemberRole,
+    NodeId, ObjectId, OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy,
+    Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -159,6 +160,8 @@ pub enum FromClient {
         secret: Secret,
         /// What it speaks.
         speaks: Levels,
+        /// What it does as a member.
+        role: MemberRole,
     },
     /// An operator creates or drops a group. Answered by [`ToClient::Checkpointed`] with the slot in which that is decided, or was
     /// before.

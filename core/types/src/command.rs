@@ -1,8 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, Duration, GroupChange, Level, MemberChange, NodeId, ObjectId, SecretHash,
-    SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
+    Ballot, Digest, Duration, GroupChange, Level, MemberChange, MemberRole, NodeId, ObjectId,
+    SecretHash, SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;
@@ -242,6 +242,14 @@ impl Command {
                 ..
             } => ordering.level_to_switch(),
             Body::Collect { .. } => Level::COLLECTED,
+            Body::ChangeView {
+                who:
+                    MemberChange::Joins {
+                        role: MemberRole::Witness,
+                        ..
+                    },
+                ..
+            } => Level::WITNESSES,
             _ => Level::UNNAMED,
         }
     }

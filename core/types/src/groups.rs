@@ -31,7 +31,7 @@ pub enum GroupChange {
     Create {
         /// What clients call it.
         name: String,
-        /// The nodes that serve it, members of the first group. All vote.
+        /// The nodes that serve it, replicas of the first group. All vote.
         nodes: NodeSet,
         /// Its objects and settings, for the nodes; the core does not read it.
         setup: Bytes,
@@ -79,7 +79,7 @@ pub enum GroupChangeError {
     Unknown,
     /// There are as many as can be.
     TooMany,
-    /// No node is named, or one that is no member of the first group.
+    /// No node is named, or one that is no member of the first group, or a witness there.
     NotMembers,
     /// The name is none, or the setup is too large.
     Malformed,
@@ -145,7 +145,7 @@ impl fmt::Display for GroupChangeError {
             GroupChangeError::Unknown => "no group has this name",
             GroupChangeError::TooMany => "the cluster has as many groups as it can have",
             GroupChangeError::NotMembers => {
-                "the nodes of a group are members of the cluster's first group, at least one"
+                "the nodes of a group are replicas of the cluster's first group, at least one"
             }
             GroupChangeError::Malformed => {
                 "a name has 1 to 64 letters, digits, -, _ and ., the first no ."

@@ -23,6 +23,8 @@ impl Level {
     pub const ORDERINGS: Level = Level(21);
     /// Since this one logs are trimmed for a command that was decided; builds of earlier ones do not read it.
     pub const COLLECTED: Level = Level(21);
+    /// Since this one a group can have witnesses: [`crate::View::witnesses`].
+    pub const WITNESSES: Level = Level(22);
     /// Since this one a view can name [`crate::OrderingName::RingPaxos`].
     pub const RING: Level = Level(24);
 }

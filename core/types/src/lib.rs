@@ -63,7 +63,7 @@ pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{
-    Member, MemberChange, ObjectSpec, Persistence, Rejoin, View, ViewChange, ViewChangeError,
-    ViewId, ViewNumber,
+    Member, MemberChange, MemberRole, ObjectSpec, Persistence, Rejoin, View, ViewChange,
+    ViewChangeError, ViewId, ViewNumber,
 };
 pub use vote_kind::{ValueId, VoteKind};

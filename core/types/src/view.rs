@@ -69,7 +69,7 @@ pub struct View {
     pub first_slot: Slot,
     /// Every member, ascending by node.
     pub members: Vec<Member>,
-    /// Nodes that execute.
+    /// Nodes that execute. Invariant: one of them is an acceptor, because only who executes leads.
     pub replicas: NodeSet,
     /// Nodes that vote and remember.
     pub acceptors: NodeSet,
@@ -116,6 +116,30 @@ impl View {
         self.members.iter().map(|member| member.node).collect()
     }
 
+    /// Members without objects: they keep the log and the newest snapshot, vote if they are acceptors, and never lead. Claim rp-124.
+    #[must_use]
+    pub fn witnesses(&self) -> NodeSet {
+        let nodes = self.members.iter().map(|member| member.node);
+        nodes
+            .filter(|node| !self.replicas.contains(*node))
+            .collect()
+    }
+
+    /// Whether `node` may lead: it votes, and executes what it orders.
+    #[must_use]
+    pub fn may_lead(&self, node: NodeId) -> bool {
+        let executes = self.replicas.contains(node) || planted(Plant::WitnessLeads);
+        executes && self.acceptors.contains(node)
+    }
+
+    /// Whether every majority of the acceptors that may be left, and every quorum, has one of `holders`.
+    #[must_use]
+    pub fn meets_quorums(&self, holders: NodeSet) -> bool {
+        let holders = holders.iter().filter(|node| self.acceptors.contains(*node));
+        let least = self.quorums.phase1().min(self.quorums.phase2());
+        holders.count() > self.quorums.acceptors() - least
+    }
+
     /// How many replicas make a majority of this view's replicas.
     #[must_use]
     pub fn replica_majority(&self) -> usize {
@@ -143,6 +167,15 @@ pub struct Rejoin {
     pub incarnation: Incarnation,
 }
 
+/// What a member does that joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberRole {
+    /// It executes.
+    Replica,
+    /// It has no objects. A log that has such a change is read from [`Level::WITNESSES`] on only: the group is at that level before.
+    Witness,
+}
+
 /// What else a change of the view does: to one member, or to all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberChange {
@@ -150,12 +183,14 @@ pub enum MemberChange {
     Same,
     /// It votes as another incarnation from then on.
     Returns(Rejoin),
-    /// It is one from then on, and executes. The invitation that it comes with is used up.
+    /// It is one from then on. The invitation that it comes with is used up.
     Joins {
         /// The new member; no member has its number.
         member: Member,
         /// The hash of the secret that it was invited with.
         invitation: SecretHash,
+        /// Whether it executes.
+        role: MemberRole,
     },
     /// It is none from then on, and has no link to the others. Acceptors do not leave before they have stopped to vote, unless
     /// the change says both.
@@ -175,6 +210,10 @@ pub enum ViewChangeError {
     Superseded,
     /// No acceptor would be left.
     NoAcceptors,
+    /// No acceptor would execute: nobody could lead, or answer.
+    OnlyWitnesses,
+    /// A group at this level has no witnesses: its members need not read what names one.
+    WitnessesNotSpoken(Level),
     /// The node is no member of the group.
     NotAMember(NodeId),
     /// Another node with this number is a member.
@@ -238,7 +277,11 @@ impl View {
             MemberChange::Returns(Rejoin { node, incarnation }) => {
                 self.rejoined.get(node) == Some(incarnation)
             }
-            MemberChange::Joins { member, .. } => self.member(member.node) == Some(member),
+            MemberChange::Joins { member, role, .. } => {
+                let executes = self.replicas.contains(member.node);
+                self.member(member.node) == Some(member)
+                    && executes == (*role == MemberRole::Replica)
+            }
             MemberChange::Leaves(node) => self.member(*node).is_none(),
             MemberChange::Level(level) => self.level == *level,
             MemberChange::Ordering(ordering) => self.ordering == *ordering,
@@ -270,6 +313,10 @@ impl View {
                 None => ViewChangeError::NotAMember(node),
             });
         }
+        let mut acceptors = change.acceptors.iter();
+        if !change.acceptors.is_empty() && !acceptors.any(|node| with.replicas.contains(node)) {
+            return Err(ViewChangeError::OnlyWitnesses);
+        }
         let quorums = match change.acceptors == self.acceptors {
             true => Ok(self.quorums),
             false => Quorums::majority(change.acceptors.len()),
@@ -299,7 +346,10 @@ impl View {
                 }
                 view.rejoined.insert(*node, *incarnation);
             }
-            MemberChange::Joins { member, .. } => {
+            MemberChange::Joins { member, role, .. } => {
+                if *role == MemberRole::Witness && self.level < Level::WITNESSES {
+                    return Err(ViewChangeError::WitnessesNotSpoken(self.level));
+                }
                 if self.member(member.node).is_some() {
                     return Err(ViewChangeError::IsAMember(member.node));
                 }
@@ -312,7 +362,10 @@ impl View {
                 }
                 view.members.push(member.clone());
                 view.members.sort_by_key(|member| member.node);
-                view.replicas.insert(member.node);
+                match role {
+                    MemberRole::Replica => view.replicas.insert(member.node),
+                    MemberRole::Witness => false,
+                };
             }
             MemberChange::Leaves(node) => {
                 if self.member(*node).is_none() {
@@ -324,6 +377,11 @@ impl View {
             }
             MemberChange::Level(level) if *level < self.ordering.level() => {
                 return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
+            }
+            MemberChange::Level(level)
+                if *level < Level::WITNESSES && !self.witnesses().is_empty() =>
+            {
+                return Err(ViewChangeError::WitnessesNotSpoken(*level));
             }
             MemberChange::Level(level) => view.level = *level,
             MemberChange::Ordering(ordering) if self.level < ordering.level_to_switch() => {
@@ -342,6 +400,14 @@ impl fmt::Display for ViewChangeError {
                 f.write_str("another change came first: look at the view and decide again")
             }
             ViewChangeError::NoAcceptors => f.write_str("a view needs at least one acceptor"),
+            ViewChangeError::OnlyWitnesses => f.write_str(
+                "a view needs an acceptor that executes: witnesses do not lead or answer",
+            ),
+            ViewChangeError::WitnessesNotSpoken(level) => write!(
+                f,
+                "a group at level {level} has no witnesses: that takes level {}",
+                Level::WITNESSES
+            ),
             ViewChangeError::NotAMember(node) => {
                 write!(f, "node {} is no member of the group", node.0)
             }
@@ -455,6 +521,7 @@ mod tests {
         let joins = |node| MemberChange::Joins {
             member: member(node),
             invitation: SecretHash::default(),
+            role: MemberRole::Replica,
         };
         let change = |acceptors: &[u16]| ViewChange {
             after: three.number,

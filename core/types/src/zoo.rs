@@ -418,6 +418,18 @@ pub enum Plant {
     RepairedInItsBallot,
     /// Reads reflect only what the leader itself knows to be voted for.
     FastReadUnasked,
+    /// A witness trims its log for a snapshot that it does not keep.
+    WitnessTrimsUnkept,
+    /// A witness counts among those whose digests must agree, and keeps whatever one replica reports.
+    WitnessAgrees,
+    /// A witness stands for election.
+    WitnessLeads,
+    /// A node executes though the view names it as a witness.
+    WitnessExecutes,
+    /// Logs are trimmed as soon as a majority of the replicas holds a snapshot, whoever votes.
+    HoldersMissQuorums,
+    /// Snapshots are reported to the replicas only.
+    WitnessNotTold,
     /// The age of a state counts as if the leader knew all that fast rounds decided.
     FastAgeOfLeader,
 }

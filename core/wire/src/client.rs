@@ -10,8 +10,8 @@ use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::outcome::{outcome_parts, put_outcome, take_outcome};
 use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
 use crate::view_request::{
-    CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, JOIN_SPEAKING, MOVE_LEADER, SET_LEVEL,
-    SWITCH_ORDERING, put_view_request, take_view_request,
+    CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, JOIN_AS_WITNESS, JOIN_SPEAKING, MOVE_LEADER,
+    SET_LEVEL, SWITCH_ORDERING, put_view_request, take_view_request,
 };
 use crate::words::{
     put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
@@ -372,7 +372,7 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             is_unsafe: r.flag("unsafe skip")?,
         }),
         tag @ (CHANGE_VIEW | INVITE | JOIN | JOIN_SPEAKING | MOVE_LEADER | CHANGE_GROUPS
-        | SET_LEVEL | SWITCH_ORDERING) => take_view_request(tag, r),
+        | JOIN_AS_WITNESS | SET_LEVEL | SWITCH_ORDERING) => take_view_request(tag, r),
         tag => Err(WireError::UnknownTag {
             what: "request",
             tag,

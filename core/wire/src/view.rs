@@ -10,8 +10,8 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Level, Member, MemberChange, NodeId, NodeSet, ObjectSpec, OrderingName,
-    Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
+    Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
+    OrderingName, Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
 };
 
 /// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there
@@ -85,6 +85,7 @@ const JOINS: u8 = 2;
 const LEAVES: u8 = 3;
 const LEVEL: u8 = 4;
 const ORDERING: u8 = 5;
+const JOINS_AS_WITNESS: u8 = 6;
 
 pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
     match who {
@@ -94,8 +95,15 @@ pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
             put_node(buf, *node);
             buf.put_u64_le(incarnation.0);
         }
-        MemberChange::Joins { member, invitation } => {
-            buf.put_u8(JOINS);
+        MemberChange::Joins {
+            member,
+            invitation,
+            role,
+        } => {
+            buf.put_u8(match role {
+                MemberRole::Replica => JOINS,
+                MemberRole::Witness => JOINS_AS_WITNESS,
+            });
             put_member(buf, member);
             put_secret_hash(buf, *invitation);
         }
@@ -143,9 +151,13 @@ pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, Wir
             let (node, incarnation) = take_incarnation(r)?;
             MemberChange::Returns(Rejoin { node, incarnation })
         }
-        JOINS => MemberChange::Joins {
+        tag @ (JOINS | JOINS_AS_WITNESS) => MemberChange::Joins {
             member: take_member(r)?,
             invitation: take_secret_hash(r)?,
+            role: match tag {
+                JOINS => MemberRole::Replica,
+                _ => MemberRole::Witness,
+            },
         },
         LEAVES => MemberChange::Leaves(take_node(r)?),
         LEVEL => MemberChange::Level(Level(r.u16("level")?)),

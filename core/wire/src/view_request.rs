@@ -11,7 +11,7 @@ use crate::words::{
     take_secret_hash,
 };
 use bytes::{BufMut, BytesMut};
-use quorate_types::{Duration, FromClient, Level, Levels};
+use quorate_types::{Duration, FromClient, Level, Levels, MemberRole};
 
 pub(crate) const CHANGE_VIEW: u8 = 10;
 pub(crate) const INVITE: u8 = 12;
@@ -21,6 +21,7 @@ pub(crate) const CHANGE_GROUPS: u8 = 15;
 pub(crate) const SET_LEVEL: u8 = 16;
 pub(crate) const JOIN_SPEAKING: u8 = 17;
 pub(crate) const SWITCH_ORDERING: u8 = 18;
+pub(crate) const JOIN_AS_WITNESS: u8 = 19;
 
 // Longer than a screen: one arm a message.
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
@@ -52,10 +53,15 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             member,
             secret,
             speaks,
+            role,
         } => {
             // Who says nothing of levels says it in the form that was before them.
-            let is_unnamed = speaks.newest() < Level::NAMED;
-            buf.put_u8(if is_unnamed { JOIN } else { JOIN_SPEAKING });
+            let is_unnamed = *role == MemberRole::Replica && speaks.newest() < Level::NAMED;
+            buf.put_u8(match role {
+                MemberRole::Replica if is_unnamed => JOIN,
+                MemberRole::Replica => JOIN_SPEAKING,
+                MemberRole::Witness => JOIN_AS_WITNESS,
+            });
             buf.put_u64_le(*request);
             put_view_change(buf, *change);
             put_member(buf, member);
@@ -113,7 +119,7 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             invitation: take_secret_hash(r)?,
             lasts: Duration(r.u64("time of an invitation")?),
         }),
-        JOIN | JOIN_SPEAKING => Ok(FromClient::Join {
+        JOIN | JOIN_SPEAKING | JOIN_AS_WITNESS => Ok(FromClient::Join {
             request: r.u64("request number")?,
             change: take_view_change(r)?,
             member: take_member(r)?,
@@ -121,6 +127,10 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             speaks: match tag {
                 JOIN => Levels::UNNAMED,
                 _ => take_named_levels(r)?,
+            },
+            role: match tag {
+                JOIN_AS_WITNESS => MemberRole::Witness,
+                _ => MemberRole::Replica,
             },
         }),
         SET_LEVEL => Ok(FromClient::SetLevel {

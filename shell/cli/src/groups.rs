@@ -55,7 +55,7 @@ struct CreateArgs {
     /// The class of its object, MODULE:CLASS, or rust:counter and the like.
     #[arg(value_name = "MODULE:CLASS")]
     class: String,
-    /// The nodes that serve it, members of the cluster's first group. All vote. Default: all members.
+    /// The nodes that serve it, replicas of the cluster's first group. All vote. Default: all replicas.
     #[arg(long, value_name = "NODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(0..64))]
     nodes: Vec<u16>,
     /// Arguments of the class, a JSON list.
@@ -210,7 +210,7 @@ fn not_a_class(text: &str) -> CliError {
     ))
 }
 
-/// The nodes named, or all members.
+/// The nodes named, or all replicas.
 fn nodes(args: &CreateArgs, access: &GroupAccess) -> Result<NodeSet, CliError> {
     // The same command again is about the same nodes, whoever has joined or left since.
     let states = states(access, ANSWER_MAX)?;
@@ -222,7 +222,7 @@ fn nodes(args: &CreateArgs, access: &GroupAccess) -> Result<NodeSet, CliError> {
         }
     }
     let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-    let members: Vec<u16> = view.members.iter().map(|member| member.node).collect();
+    let members: Vec<u16> = view.replicas.clone();
     let named = match args.nodes.is_empty() {
         true => &members,
         false => &args.nodes,
@@ -230,7 +230,7 @@ fn nodes(args: &CreateArgs, access: &GroupAccess) -> Result<NodeSet, CliError> {
     if let Some(stranger) = named.iter().find(|node| !members.contains(node)) {
         let members: Vec<String> = members.iter().map(u16::to_string).collect();
         let text = format!(
-            "node {stranger} is no member of the cluster's first group: its members are {}",
+            "node {stranger} is no replica of the cluster's first group: its replicas are {}",
             members.join(", ")
         );
         return Err(CliError::not_found(text).advise("let it join first: quorate node join"));

@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use quorate_client::{AdminConnection, Answer, Operation};
 use quorate_node::{GroupConfiguration, MemberConfig, NodeConfig};
 use quorate_types::{
-    Duration as Span, GroupId, Level, Levels, NodeId, Secret, ViewChange, ViewNumber,
+    Duration as Span, GroupId, Level, Levels, MemberRole, NodeId, Secret, ViewChange, ViewNumber,
 };
 use quorate_wire::{AdminReply, AdminRequest, SPEAKS};
 use serde_json::{Value, json};
@@ -62,7 +62,8 @@ pub(crate) struct JoinArgs {
     /// The node's directory; it must be empty or not exist, or be that of an earlier try.
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    /// What the node does in the group.
+    /// What the node does in the group. `acceptor` alone makes a witness: it votes and keeps the log and the newest snapshot, has no
+    /// objects and starts no host process. The group must be at level 22.
     #[arg(
         long,
         value_enum,
@@ -117,12 +118,38 @@ Exit codes:
 /// What a node does in a group.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum JoinRole {
-    /// Executes and answers: every member does.
+    /// Executes and answers.
     Replica,
     /// Votes and remembers.
     Acceptor,
     /// Answers DNS; this version has no name servers.
     Names,
+}
+
+impl JoinArgs {
+    /// What it is for the group.
+    pub(crate) fn role(&self) -> MemberRole {
+        match self.roles.contains(&JoinRole::Replica) {
+            true => MemberRole::Replica,
+            false => MemberRole::Witness,
+        }
+    }
+
+    /// Refuses a witness where the members may not know what that is.
+    fn check_witness(&self, access: &GroupAccess) -> Result<(), CliError> {
+        if self.role() == MemberRole::Replica {
+            return Ok(());
+        }
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        let (level, needed) = (Level(view.level), Level::WITNESSES);
+        if level >= needed {
+            return Ok(());
+        }
+        Err(CliError::conflict(format!(
+            "--roles acceptor: the group is at level {level}, and witnesses take level {needed}: nothing has changed"
+        ))
+        .advise(format!("raise it: quorate view set level={needed}, or join as a replica too")))
+    }
 }
 
 /// Prints a token.
@@ -174,9 +201,14 @@ fn secret_of(token: &str) -> Result<Secret, CliError> {
 /// Makes the node, lets it join, and runs it.
 pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let secret = secret_of(&args.token)?;
-    if !args.roles.contains(&JoinRole::Replica) {
+    let (executes, votes) = (JoinRole::Replica, JoinRole::Acceptor);
+    if !args
+        .roles
+        .iter()
+        .any(|role| [executes, votes].contains(role))
+    {
         return Err(CliError::usage(
-            "--roles: every member executes: add replica to the list",
+            "--roles: a member executes, votes, or both: add replica or acceptor to the list",
         ));
     }
     if args.roles.contains(&JoinRole::Names) {
@@ -185,6 +217,7 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let node = OwnNode::new(as_json)?;
     let until = Instant::now() + seconds::duration(args.timeout);
     let access = groups::first_group(&args.group)?;
+    args.check_witness(&access)?;
     let mut newcomer = match Newcomer::earlier(args)? {
         Some(newcomer) => newcomer,
         None => {
@@ -315,6 +348,7 @@ fn become_member(
             member: newcomer.own(),
             secret,
             speaks,
+            role: args.role(),
         };
         let left = until.saturating_duration_since(Instant::now());
         match view_change::perform(access, left, (view.number, &join)) {
@@ -371,7 +405,7 @@ fn caught_up(
         if let Ok(report) = report {
             let status = status::parse(&report)?;
             let is_in = status["view"]["number"].as_u64() >= Some(number);
-            if is_in && status["is_serving"] == true {
+            if is_in && (status["is_serving"] == true || status["is_keeping"] == true) {
                 return Ok(());
             }
         }

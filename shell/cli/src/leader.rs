@@ -51,6 +51,14 @@ pub(crate) fn run(args: &MoveLeaderArgs, as_json: bool) -> Result<(), CliError> 
         match client.perform(Operation::MoveLeader { node }) {
             Ok(_) => {}
             Err(CallError::Invalid(CallCause::NoSuchView)) => {
+                if !view.replicas.contains(&args.node) {
+                    let text = format!(
+                        "node {} is a witness: it has no objects, and does not lead",
+                        args.node
+                    );
+                    return Err(CliError::conflict(text)
+                        .advise("name a replica that votes: `quorate view show` lists them"));
+                }
                 let text = format!(
                     "node {node} does not vote: only acceptors lead",
                     node = args.node

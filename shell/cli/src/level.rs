@@ -67,6 +67,14 @@ impl LevelPlan {
             ))
             .advise("switch to paxos first: quorate view switch --ordering paxos"));
         }
+        if level < Level::WITNESSES && view.replicas.len() < view.members.len() {
+            return Err(CliError::conflict(format!(
+                "view {} has witnesses, which take level {}: nothing has changed",
+                view.number,
+                Level::WITNESSES
+            ))
+            .advise("let them leave first: quorate view remove NODE"));
+        }
         let nodes = document["nodes"].as_array().into_iter().flatten();
         let nodes: Vec<&Value> = nodes.collect();
         let heard = view.members.iter().map(|member| {

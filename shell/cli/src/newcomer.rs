@@ -12,7 +12,7 @@ use quorate_node::{
     GroupConfiguration, MemberConfig, NodeConfig, NodeError, TlsConfig, ViewStatus, certified_nodes,
 };
 use quorate_storage::{DataDirectory, Identity, StorageError};
-use quorate_types::{ClusterId, Incarnation, Member, NodeId, NodeSet};
+use quorate_types::{ClusterId, Incarnation, Member, MemberRole, NodeId, NodeSet};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 
@@ -94,6 +94,14 @@ impl Newcomer {
             Err(StorageError::NotInitialised(_)) => return Ok(None),
             Err(error) => return Err(CliError::node(&error.into())),
         };
+        if config.witness != (args.role() == MemberRole::Witness) {
+            let text = format!(
+                "{} was made for another role than --roles says",
+                args.dir.display()
+            );
+            return Err(CliError::conflict(text)
+                .advise("say the same --roles as before, or name another --dir"));
+        }
         let checked = config.check_member();
         checked.map_err(|error| CliError::node(&error))?;
         let numbers = NodeNumbers::with(args.node, config.tls.as_ref())?;
@@ -134,6 +142,7 @@ impl Newcomer {
         let listen = free_address(args.listen)?;
         let mut config = NodeConfig {
             listen,
+            witness: args.role() == MemberRole::Witness,
             admin: args.admin,
             insecure: args.insecure,
             python: args.python.clone(),

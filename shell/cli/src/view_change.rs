@@ -167,6 +167,8 @@ struct Plan {
     up: BTreeSet<u16>,
     window: (u64, u64),
     leaves: Option<u16>,
+    /// Who executes before the change.
+    replicas: BTreeSet<u16>,
     /// The other groups that the leaving node serves.
     serves: Vec<String>,
 }
@@ -280,6 +282,7 @@ impl Plan {
             window: (view.window, view.window),
             leaves: change.leaves(),
             serves: Vec::new(),
+            replicas: view.replicas.iter().copied().collect(),
         };
         match change {
             Change::Add { node, .. } => plan.add(*node, &members)?,
@@ -329,6 +332,13 @@ impl Plan {
                 "node {node} is the last one that votes: without it nothing is decided"
             ))
             .advise("let another node vote first: quorate view add NODE"));
+        }
+        let mut executing = self.after.intersection(&self.replicas);
+        if !executing.any(|left| Some(*left) != self.leaves) {
+            return Err(CliError::conflict(format!(
+                "without node {node} only witnesses would vote, and nobody could lead or execute: nothing has changed"
+            ))
+            .advise("let another replica vote first: quorate node join, quorate view add NODE"));
         }
         Ok(())
     }
@@ -562,6 +572,7 @@ mod tests {
             window: (1024, 1024),
             leaves: None,
             serves: Vec::new(),
+            replicas: [1, 2, 3, 4, 5].into(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::error::HostError;
 use crate::event::{HostEvent, StuckCall};
 use crate::image::ObjectImage;
 use crate::in_process::InProcess;
+use crate::no_objects::NoObjects;
 use crate::other_process::OtherProcess;
 use bytes::Bytes;
 use mio::{Poll, Token, Waker};
@@ -28,7 +29,11 @@ pub struct Host {
 enum Objects {
     InProcess(Box<InProcess>),
     OtherProcess(Box<OtherProcess>),
+    None(NoObjects),
 }
+
+/// The core hands no work to a node without objects.
+const NOTHING_EXECUTES: &str = "a witness executes nothing";
 
 const WAKER: Token = Token(0);
 const PROCESS: Token = Token(1);
@@ -62,12 +67,25 @@ impl Host {
         })
     }
 
+    /// The host of a witness, which has no objects.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn without_objects() -> Result<Host, HostError> {
+        Ok(Host {
+            objects: Objects::None(NoObjects::default()),
+            poll: Poll::new()?,
+            ready: mio::Events::with_capacity(4),
+        })
+    }
+
     /// Executes `steps` after everything handed in before.
     pub fn execute(&mut self, slot: Slot, stamp: Stamp, steps: impl Into<SlotSteps>) {
         let steps = steps.into();
         match &mut self.objects {
             Objects::InProcess(objects) => objects.execute(slot, stamp, steps),
             Objects::OtherProcess(objects) => objects.execute(slot, stamp, steps),
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
         }
     }
 
@@ -77,6 +95,7 @@ impl Host {
         match &mut self.objects {
             Objects::InProcess(objects) => objects.skip(slot, index),
             Objects::OtherProcess(objects) => objects.skip(slot, index),
+            Objects::None(_) => {}
         }
     }
 
@@ -85,6 +104,7 @@ impl Host {
         match &mut self.objects {
             Objects::InProcess(objects) => objects.query(read, object, payload),
             Objects::OtherProcess(objects) => objects.query(read, object, payload),
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
         }
     }
 
@@ -93,6 +113,7 @@ impl Host {
         match &mut self.objects {
             Objects::InProcess(objects) => objects.take_snapshot(slot),
             Objects::OtherProcess(objects) => objects.take_snapshot(slot),
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
         }
     }
 
@@ -101,6 +122,7 @@ impl Host {
         match &mut self.objects {
             Objects::InProcess(objects) => objects.restore(slot, images),
             Objects::OtherProcess(objects) => objects.restore(slot, images),
+            Objects::None(objects) => objects.restore(slot),
         }
     }
 
@@ -110,6 +132,7 @@ impl Host {
         match &mut self.objects {
             Objects::InProcess(objects) => objects.flush(),
             Objects::OtherProcess(objects) => objects.flush(),
+            Objects::None(_) => {}
         }
     }
 
@@ -130,6 +153,7 @@ impl Host {
                 let is_readable = self.ready.iter().any(|event| event.token() == PROCESS);
                 objects.poll(is_readable, events);
             }
+            Objects::None(objects) => objects.poll(events),
         }
     }
 
@@ -143,7 +167,7 @@ impl Host {
     #[must_use]
     pub fn prints(&self) -> bool {
         match &self.objects {
-            Objects::InProcess(_) => false,
+            Objects::InProcess(_) | Objects::None(_) => false,
             Objects::OtherProcess(_) => true,
         }
     }
@@ -152,7 +176,7 @@ impl Host {
     #[must_use]
     pub fn is_outside(&self) -> bool {
         match &self.objects {
-            Objects::InProcess(_) => false,
+            Objects::InProcess(_) | Objects::None(_) => false,
             Objects::OtherProcess(objects) => objects.is_outside,
         }
     }
@@ -161,7 +185,7 @@ impl Host {
     #[must_use]
     pub fn next_wake(&self) -> Option<Instant> {
         match &self.objects {
-            Objects::InProcess(_) => None,
+            Objects::InProcess(_) | Objects::None(_) => None,
             Objects::OtherProcess(objects) => objects.next_wake(),
         }
     }
@@ -170,7 +194,7 @@ impl Host {
     #[must_use]
     pub fn stuck(&self) -> Option<StuckCall> {
         match &self.objects {
-            Objects::InProcess(_) => None,
+            Objects::InProcess(_) | Objects::None(_) => None,
             Objects::OtherProcess(objects) => objects.stuck(),
         }
     }
@@ -179,7 +203,7 @@ impl Host {
     #[must_use]
     pub fn confinement(&self) -> Option<&str> {
         match &self.objects {
-            Objects::InProcess(_) => None,
+            Objects::InProcess(_) | Objects::None(_) => None,
             Objects::OtherProcess(objects) => Some(objects.confinement()),
         }
     }
@@ -188,7 +212,7 @@ impl Host {
     #[must_use]
     pub fn fingerprint(&self) -> Option<&str> {
         match &self.objects {
-            Objects::InProcess(_) => None,
+            Objects::InProcess(_) | Objects::None(_) => None,
             Objects::OtherProcess(objects) => objects.fingerprint(),
         }
     }
@@ -197,7 +221,7 @@ impl Host {
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         match &self.objects {
-            Objects::InProcess(_) => None,
+            Objects::InProcess(_) | Objects::None(_) => None,
             Objects::OtherProcess(objects) => objects.process_id(),
         }
     }

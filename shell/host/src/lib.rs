@@ -19,6 +19,7 @@ mod in_process;
 pub mod limits;
 mod live;
 mod method;
+mod no_objects;
 mod object;
 mod other_process;
 mod outcomes;

@@ -86,17 +86,22 @@ async fn livez(State(asker): State<Asker>) -> Response {
     }
 }
 
+/// A witness serves nothing: it is ready where it has kept up.
+fn is_ready(status: &NodeStatus) -> bool {
+    status.is_serving || status.is_keeping
+}
+
 /// Ready: it serves, somebody leads, and no call keeps the objects from going on. A node that observes is ready and says that it does not vote.
 async fn readyz(State(asker): State<Asker>) -> Response {
     match ask(&asker).await {
         Ok(NodeStatus {
             stuck: Some(stuck), ..
         }) => unavailable(format!("{stuck}\n")),
-        Ok(status) if status.is_serving && status.leader.is_some() => match status.observes {
+        Ok(status) if is_ready(&status) && status.leader.is_some() => match status.observes {
             None => "ok\n".into_response(),
             Some(why) => format!("ok, and it does not vote: {why}\n").into_response(),
         },
-        Ok(status) if status.is_serving => unavailable("no leader is known\n"),
+        Ok(status) if is_ready(&status) => unavailable("no leader is known\n"),
         Ok(status) if status.age_ms.is_none() => unavailable(
             "this replica does not know how old its state is: it has heard no leader with a majority\n",
         ),

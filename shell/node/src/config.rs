@@ -31,6 +31,9 @@ pub struct NodeConfig {
     pub name: Option<String>,
     /// This node's number, below 64.
     pub node: u16,
+    /// Whether the node has no objects: it joined as `acceptor` only. A build without witnesses refuses the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub witness: bool,
     /// The data directory, made by `quorate node init`.
     pub dir: PathBuf,
     /// Where peers and clients connect, `host:port` with a numeric host.

@@ -28,6 +28,9 @@ pub struct GroupConfiguration {
     pub acceptors: Vec<u16>,
     /// The members in it.
     pub members: Vec<MemberConfig>,
+    /// Those of them that have no objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<u16>,
 }
 
 fn unnamed_level() -> u16 {
@@ -46,6 +49,7 @@ impl Template {
             tls: None,
             python: None,
             insecure: false,
+            witness: false,
             dir: PathBuf::new(),
             ..config.clone()
         };
@@ -74,6 +78,7 @@ impl Node {
             view: number,
             acceptors,
             members,
+            witnesses,
             level,
         } = KnownMembers::of_view(view);
         let told = GroupConfiguration {
@@ -83,6 +88,7 @@ impl Node {
             window: view.window,
             acceptors,
             members,
+            witnesses,
         };
         let text = serde_json::to_vec(&told).expect("every field has a form in JSON");
         AdminReply::Configuration(text.into())

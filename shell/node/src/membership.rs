@@ -24,6 +24,9 @@ pub(crate) struct KnownMembers {
     pub(crate) acceptors: Vec<u16>,
     /// All members.
     pub(crate) members: Vec<MemberConfig>,
+    /// Those of them that have no objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) witnesses: Vec<u16>,
     /// What each of them must speak. A build that knows no levels refuses a directory that names one.
     #[serde(default = "unnamed_level", skip_serializing_if = "is_unnamed_level")]
     pub(crate) level: u16,
@@ -114,6 +117,7 @@ impl KnownMembers {
             view: config.known_view.max(1),
             acceptors: founders.collect(),
             members: members.clone(),
+            witnesses: Vec::from_iter(config.witness.then_some(config.node)),
             // A configuration says only with what its group began: the others say more, and what is noted of them.
             level: config.ordering.level().0,
         }
@@ -130,6 +134,7 @@ impl KnownMembers {
             view: view.number.0,
             acceptors: view.acceptors.iter().map(|node| node.0).collect(),
             members: members.collect(),
+            witnesses: view.witnesses().iter().map(|node| node.0).collect(),
             level: view.level.0,
         }
     }
@@ -138,6 +143,25 @@ impl KnownMembers {
     pub(crate) fn names(&self, (node, incarnation): (NodeId, Incarnation)) -> bool {
         let mut members = self.members.iter().map(MemberConfig::member);
         members.any(|member| (member.node, member.incarnation) == (node, incarnation))
+    }
+
+    /// Refuses a configuration that says otherwise than the view whether the node has objects.
+    ///
+    /// # Errors
+    /// [`NodeError::Identity`].
+    pub(crate) fn check_role(&self, config: &NodeConfig) -> Result<(), NodeError> {
+        let (is_witness, view) = (self.witnesses.contains(&config.node), self.view);
+        if is_witness == config.witness {
+            return Ok(());
+        }
+        let (it_is, line) = match is_witness {
+            true => ("a witness, which has no objects", "needs the line"),
+            false => ("a replica, which executes", "must not have the line"),
+        };
+        Err(NodeError::Identity(format!(
+            "node {} is {it_is}, in view {view}: its node.toml {line} `witness = true`; to change what a member is, let it leave and join as a new one",
+            config.node
+        )))
     }
 
     /// For the transport.
@@ -373,6 +397,7 @@ impl NodeConfig {
             view: told.view,
             acceptors: told.acceptors.clone(),
             members: told.members.clone(),
+            witnesses: told.witnesses.clone(),
             level: told.level,
         };
         if !known.names(own) {
@@ -432,6 +457,7 @@ mod tests {
             view: 4,
             acceptors: vec![own.0.0],
             members: vec![member(own.0.0, own.1.0), member(9, 5)],
+            witnesses: Vec::new(),
             level: 20,
         };
         later.write(dir.path(), config.group_id()).unwrap();

@@ -38,8 +38,8 @@ use quorate_replica::{
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{GroupLevel, Own, Places, Settings, Tls, Transport};
 use quorate_types::{
-    ClusterId, Digest, GroupId, Incarnation, Level, NodeId, ObjectId, PeerPast, Reach, Recall,
-    Slot, Starts, Time, View, ViewNumber,
+    ClusterId, Digest, GroupId, Incarnation, Level, MemberRole, NodeId, ObjectId, PeerPast, Reach,
+    Recall, Slot, Starts, Time, View, ViewNumber,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -100,6 +100,7 @@ fn assemble(
     let mut identity = identify(config, directory)?;
     let known = KnownMembers::read(config, (identity.node, identity.incarnation))?;
     check_level(config, (known.view, Level(known.level)))?;
+    known.check_role(config)?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     let is_first = config.group_id() == GroupId::FIRST;
     let signals = is_first.then(Signals::take).transpose();
@@ -225,6 +226,9 @@ fn open_host(
     earlier: EarlierLives,
     directory: &DataDirectory,
 ) -> Result<Host, NodeError> {
+    if config.witness {
+        return Ok(Host::without_objects()?);
+    }
     let mut wished = config.host_config();
     wished.python.unkept_state = match directory.identity().lived {
         true => UnkeptState::Told,
@@ -577,6 +581,10 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     let is_first = identity.group == GroupId::FIRST;
     ReplicaConfig {
         snapshots,
+        role: match config.witness {
+            true => MemberRole::Witness,
+            false => MemberRole::Replica,
+        },
         incarnation: identity.votes_as,
         speaks: config.speaks,
         decides_groups: is_first,

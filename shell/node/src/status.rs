@@ -75,7 +75,7 @@ pub struct NodeStatus {
     /// has not known that since it started.
     #[serde(default)]
     pub age_ms: Option<u64>,
-    /// Rolling hash of all replies up to `executed`, 16 hexadecimal digits.
+    /// Rolling hash of all replies up to `executed`, 16 hexadecimal digits; empty for a witness, which knows none.
     pub digest: String,
     /// The slot at which this replica differs from the majority.
     pub diverged: Option<u64>,
@@ -101,6 +101,9 @@ pub struct NodeStatus {
     pub is_fetching: bool,
     /// Whether calls and reads are accepted, and the objects' state was the newest a moment ago.
     pub is_serving: bool,
+    /// Whether this node is a witness, which has no objects, and has kept up with what is decided.
+    #[serde(default)]
+    pub is_keeping: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
     /// The first 16 digits of a hash of the objects' interpreter, packages and sources; `None` for Rust objects.
@@ -305,7 +308,10 @@ impl Node {
             trimmed: status.trimmed.0,
             lag: age.map(|_| status.lag),
             age_ms: age.map(|age| age.as_millis()),
-            digest: format!("{:016x}", status.digest),
+            digest: match status.is_witness {
+                true => String::new(),
+                false => format!("{:016x}", status.digest),
+            },
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
             reset: status.reset.map(|slot| slot.0),
@@ -318,6 +324,7 @@ impl Node {
             clock_off_ms: status.clocks.own / 1_000_000,
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,
             is_serving: status.is_serving && age.is_some_and(|age| age <= CURRENT_WITHIN),
+            is_keeping: status.is_keeping && age.is_some_and(|age| age <= CURRENT_WITHIN),
             is_host_up: status.is_host_up,
             code: identity.code.clone(),
             sandbox: self.host.confinement().map(str::to_owned),
@@ -392,6 +399,7 @@ impl Node {
                 view.acceptors.contains(identity.node) && self.replica.may_vote(),
             ),
             ("replica", view.replicas.contains(identity.node)),
+            ("witness", view.witnesses().contains(identity.node)),
             ("observer", !self.replica.may_vote()),
         ];
         let held = has.iter().filter(|(_, is_held)| *is_held);

@@ -65,7 +65,8 @@ impl Election {
 impl FastPaxos {
     /// Whether this node tries to lead where it misses a leader.
     pub(crate) fn may_stand(&self) -> bool {
-        self.seat.acceptor.is_voter() && !self.seat.is_over
+        let may_lead = self.seat.config.view.may_lead(self.seat.config.own);
+        self.seat.acceptor.is_voter() && !self.seat.is_over && may_lead
     }
 
     /// The leader is missed: ask whether others miss it too.

@@ -122,7 +122,8 @@ impl Ordering for MultiPaxos {
 impl MultiPaxos {
     /// Whether this node tries to lead where it misses a leader.
     pub(crate) fn may_stand(&self) -> bool {
-        self.seat.acceptor.is_voter() && !self.seat.is_over
+        let may_lead = self.seat.config.view.may_lead(self.seat.config.own);
+        self.seat.acceptor.is_voter() && !self.seat.is_over && may_lead
     }
 
     // Longer than a screen: one arm a message.

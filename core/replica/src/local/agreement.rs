@@ -142,7 +142,7 @@ impl Agreement {
         }
     }
 
-    /// Replicas known to hold a snapshot at or above `slot`.
+    /// Nodes known to hold a snapshot at or above `slot`.
     pub(crate) fn holders(&self, slot: Slot) -> NodeSet {
         let reports = self.reports.iter();
         reports
@@ -245,14 +245,13 @@ impl Agreement {
         self.kept = kept;
     }
 
-    /// Replicas of `view` that hold the snapshot at `slot` with this digest.
-    fn holders_of(&self, view: &View, slot: Slot, digest: Digest) -> usize {
-        let replicas = view.replicas.iter();
-        let equal = replicas.filter(|node| {
+    /// Those of `nodes` that hold the snapshot at `slot` with this digest.
+    pub(crate) fn holders_of(&self, nodes: NodeSet, slot: Slot, digest: Digest) -> NodeSet {
+        let equal = nodes.iter().filter(|node| {
             let report = self.report_of(*node, slot);
             report.is_some_and(|report| report.digest == digest)
         });
-        equal.count()
+        equal.collect()
     }
 }
 
@@ -267,7 +266,11 @@ pub(crate) fn verdict<D: Ord + Copy>(
     let mut counts: BTreeMap<D, usize> = BTreeMap::new();
     let mut unheard = 0;
     let mut voters = 0;
-    for node in view.replicas.iter() {
+    let voting = match planted(Plant::WitnessAgrees) {
+        true => view.nodes(),
+        false => view.replicas,
+    };
+    for node in voting.iter() {
         if let Some(digest) = digest_of(node) {
             voters += 1;
             *counts.entry(digest).or_default() += 1;
@@ -298,7 +301,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         self.agreement.note_own(self.config.own, report);
         self.agreement.report_at = Some(now + REPORT_EVERY);
-        self.repeat_report(self.other_replicas(), out);
+        self.repeat_report(self.other_keepers(), out);
         self.judge(now, report.slot, out);
     }
 
@@ -340,7 +343,7 @@ impl<O: Ordering> Replica<O> {
             self.agreement.report_at = None;
         } else {
             self.agreement.report_at = Some(now + REPORT_EVERY);
-            self.repeat_report(self.other_replicas(), out);
+            self.repeat_report(self.other_keepers(), out);
         }
     }
 
@@ -362,6 +365,15 @@ impl<O: Ordering> Replica<O> {
         }
         self.no_say.reported(from, report.slot);
         self.agreement.note(from, report);
+        if planted(Plant::WitnessAgrees) && !self.is_replica() {
+            let is_news = self
+                .agreement
+                .own()
+                .is_none_or(|own| own.slot < report.slot);
+            return is_news
+                .then(|| self.report_snapshot(now, report, out))
+                .unwrap_or(());
+        }
         self.judge(now, report.slot, out);
         self.fetch_reported(now, from, report.slot, out);
         // Who reports may lack the reports of others, and nobody may be left to repeat them.
@@ -387,8 +399,8 @@ impl<O: Ordering> Replica<O> {
         };
         match verdict {
             MajorityVerdict::Agreed(digest) => self.agreed(now, slot, digest, out),
-            MajorityVerdict::Split => self.freeze(slot, out),
-            MajorityVerdict::Open => {}
+            MajorityVerdict::Split if self.is_replica() => self.freeze(slot, out),
+            MajorityVerdict::Split | MajorityVerdict::Open => {}
         }
         self.agreement.keep_agreed(self.config.own, slot);
         // Once agreed, always agreed: each replica that installs the snapshot adds a copy.
@@ -407,9 +419,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn try_trim(&mut self, slot: Slot, digest: Digest) {
-        let view = self.view();
-        let holders = self.agreement.holders_of(view, slot, digest);
-        let is_held = holders >= view.replica_majority() || planted(Plant::TrimByOne);
+        let is_held = self.is_held_enough(slot, digest) || planted(Plant::TrimByOne);
         if is_held && slot > self.agreement.stable {
             self.agreement.stable = slot;
             self.checkpoints.became_stable(slot);
@@ -426,7 +436,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Trims the log for the newest stable snapshot. A linked replica that does not hold it yet may lack slots before it, and would
+    /// Trims the log for the newest stable snapshot. A linked node that does not hold it yet may lack slots before it, and would
     /// have to fetch it. Where that is dear, it is waited for until the log has grown by half an image.
     pub(crate) fn tend_trim(&mut self) {
         let Some(Untrimmed {
@@ -441,14 +451,12 @@ impl<O: Ordering> Replica<O> {
             self.agreement.untrimmed = None;
             return;
         }
-        let view = self.view();
-        let is_held = self.agreement.holders_of(view, slot, digest) >= view.replica_majority();
-        if !is_held && !planted(Plant::TrimByOne) {
-            // They were a majority of the view before.
+        if !self.is_held_enough(slot, digest) && !planted(Plant::TrimByOne) {
+            // They were enough for the view before.
             return;
         }
         let holders = self.agreement.holders(slot);
-        let mut others = self.other_replicas().iter();
+        let mut others = self.other_keepers().iter();
         let is_waited_for = others.any(|node| !holders.contains(node) && self.is_linked(node));
         if is_waited_for && self.may_trim_later(since) {
             return;
@@ -474,7 +482,7 @@ impl<O: Ordering> Replica<O> {
         let view = self.view();
         !self.replicated.poison.is_forced_over(slot)
             || slot <= self.replicated.reset.slot()
-            || agreement.holders_of(view, slot, digest) >= view.replica_majority()
+            || agreement.holders_of(view.replicas, slot, digest).len() >= view.replica_majority()
     }
 
     /// An operator has had a call skipped in any case: what only a survivor of it made agreed is so no more.
@@ -506,6 +514,9 @@ impl<O: Ordering> Replica<O> {
             self.report_snapshot(now, found, out);
         }
         self.agreement.keep_agreed(self.config.own, slot);
+        if !self.is_replica() {
+            return self.keep_newest(now, slot, out);
+        }
         match self.agreement.report_of(self.config.own, slot) {
             Some(_) if slot <= self.replicated.reset.slot() => {}
             Some(own) if own.digest != digest => {

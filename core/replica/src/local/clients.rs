@@ -95,13 +95,18 @@ impl<O: Ordering> Replica<O> {
                 member,
                 secret,
                 speaks,
+                role,
             } => {
                 if !speaks.has(self.level_asked().0) {
                     let ask = Ask::Request(request);
                     return refuse(out, from, ask, Refusal::LevelNotSpoken);
                 }
                 let invitation = secret.hash();
-                let who = MemberChange::Joins { member, invitation };
+                let who = MemberChange::Joins {
+                    member,
+                    invitation,
+                    role,
+                };
                 self.client_change_view((from, request), (change, who), out);
             }
             FromClient::SetLevel {

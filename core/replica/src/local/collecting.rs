@@ -17,7 +17,7 @@ use quorate_types::{Body, Command, CommandId, Digest, Level, Slot, Time};
 pub(crate) struct Collecting {
     /// An own command is being ordered.
     is_submitted: bool,
-    /// The newest one that was decided in this turn.
+    /// The newest one that was decided in this turn, or waits until this witness keeps the snapshot.
     decided: Option<(Slot, Digest)>,
 }
 
@@ -79,6 +79,10 @@ impl<O: Ordering> Replica<O> {
         if slot <= self.agreement.trimmed() {
             return;
         }
+        if !self.may_trim_for(slot) && self.agreement.agreed_at(slot).is_some() {
+            self.collecting.decided = Some((slot, digest));
+            return;
+        }
         // Up to a reset it is the operator who has judged.
         if slot > self.replicated.reset.slot() {
             self.agreed(now, slot, digest, out);
@@ -86,7 +90,12 @@ impl<O: Ordering> Replica<O> {
         self.trim(slot, digest);
     }
 
+    /// Trims the log. A witness does so once it keeps the snapshot, or a later one.
     fn trim(&mut self, slot: Slot, digest: Digest) {
+        if !self.may_trim_for(slot) {
+            self.collecting.decided = self.collecting.decided.max(Some((slot, digest)));
+            return;
+        }
         self.agreement.trim(slot);
         self.raise(Event::Trimmable { slot, digest });
     }

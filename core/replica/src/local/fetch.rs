@@ -243,7 +243,11 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn tend_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let executed = self.pipeline.executed(self.replicated.applied);
         let may_drop = !self.fetch.is_installing() && !self.is_held();
-        if may_drop && self.fetch.needed.is_some_and(|needed| needed <= executed) {
+        let has = match self.is_replica() || self.fetch.least == Slot::ZERO {
+            true => executed,
+            false => self.agreement.kept(),
+        };
+        if may_drop && self.fetch.needed.is_some_and(|needed| needed <= has) {
             self.fetch.done();
         }
         let stable = self.agreement.stable();
@@ -373,12 +377,12 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Who may have a snapshot: the other replicas, and where all of those are gone, members that the view here does not name yet.
+    /// Who may have a snapshot: the other members, and where all of those are gone, members that the view here does not name yet.
     fn teachers(&self) -> NodeSet {
-        let replicas = self.other_replicas();
-        match replicas.iter().any(|node| self.fetch.up.contains(node)) {
-            true => replicas,
-            false => replicas.iter().chain(self.fetch.up.iter()).collect(),
+        let keepers = self.other_keepers();
+        match keepers.iter().any(|node| self.fetch.up.contains(node)) {
+            true => keepers,
+            false => keepers.iter().chain(self.fetch.up.iter()).collect(),
         }
     }
 
@@ -514,13 +518,18 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn install(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        let is_old = slot < self.pipeline.handed_out(self.replicated.applied);
+        let is_old = match self.is_replica() {
+            true => slot < self.pipeline.handed_out(self.replicated.applied),
+            false => slot <= self.agreement.kept(),
+        };
         if is_old && !planted(Plant::HealsWhereItDiffers) {
             // The objects caught up by themselves while the pieces came.
             self.fetched(now, slot, out);
             return;
         }
-        self.pipeline.hold(self.replicated.applied);
+        if !self.is_only_kept(slot) {
+            self.pipeline.hold(self.replicated.applied);
+        }
         self.fetch.state = State::Installing { slot };
         let digest = self.fetch.expected;
         out.push(Output::Install { slot, digest });

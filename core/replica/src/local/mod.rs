@@ -35,3 +35,4 @@ pub(crate) mod storage;
 pub(crate) mod ticks;
 pub(crate) mod view_change;
 pub(crate) mod waiting;
+pub(crate) mod witnessing;

@@ -155,7 +155,7 @@ impl<O: Ordering> Replica<O> {
         let to = Some(node);
         let refusal = match self.role {
             _ if self.leader() == to => None,
-            _ if !self.view().acceptors.contains(node) => Some(Refusal::NoSuchView),
+            _ if !self.view().may_lead(node) => Some(Refusal::NoSuchView),
             Role::Leader { .. } => {
                 self.raise(Event::TransferLeadership { to });
                 None
@@ -427,8 +427,11 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
     match error {
         ViewChangeError::Superseded => Refusal::ViewConflict,
         ViewChangeError::NotInvited => Refusal::NotInvited,
-        ViewChangeError::OrderingNotSpoken(..) => Refusal::LevelNotSpoken,
+        ViewChangeError::OrderingNotSpoken(..) | ViewChangeError::WitnessesNotSpoken(_) => {
+            Refusal::LevelNotSpoken
+        }
         ViewChangeError::NoAcceptors
+        | ViewChangeError::OnlyWitnesses
         | ViewChangeError::NotAMember(_)
         | ViewChangeError::Votes(_)
         | ViewChangeError::IsAMember(_)

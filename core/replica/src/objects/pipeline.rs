@@ -214,6 +214,11 @@ impl Pipeline {
         self.held = Some(self.handed_out(applied));
     }
 
+    /// Whether the objects are about to be restored.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Sends calls to the objects again.
     pub(crate) fn release(&mut self) {
         self.held = None;

@@ -274,6 +274,14 @@ impl<O: Ordering> Replica<O> {
         let slot = core.slot;
         let replicated = core.digest();
         let digest = Digest { replicated, state };
+        if self.is_only_kept(slot) && !self.pipeline.is_held() {
+            let report = SnapshotReport {
+                slot,
+                digest,
+                bytes,
+            };
+            return self.kept_unread(now, report, out);
+        }
         assert!(
             slot >= self.pipeline.executed(self.replicated.applied),
             "nothing older than the objects is restored into them"

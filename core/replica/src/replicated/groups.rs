@@ -62,6 +62,11 @@ impl Groups {
                 if self.0.len() >= GROUPS_MAX {
                     return Err(GroupChangeError::TooMany);
                 }
+                // A witness has objects of no group.
+                let is_replica = |node: &NodeId| view.replicas.contains(*node);
+                if !nodes.iter().all(|node| is_replica(&node)) {
+                    return Err(GroupChangeError::NotMembers);
+                }
                 let members: Option<Vec<GroupMember>> = nodes
                     .iter()
                     .map(|node| member((slot, id), stamp, view, node))

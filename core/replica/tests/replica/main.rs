@@ -31,4 +31,5 @@ mod thaw;
 mod ticks;
 mod views;
 mod waiting_at_random;
+mod witnesses;
 mod world;

@@ -5,8 +5,8 @@ use crate::world::{World, call, id, meta, refused};
 use quorate_replica::Snapshots;
 use quorate_replica::limits::INVITATIONS_MAX;
 use quorate_types::{
-    Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, NodeId, Outcome, Refusal,
-    Secret, Slot, ToClient, ViewNumber,
+    Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, MemberRole, NodeId,
+    Outcome, Refusal, Secret, Slot, ToClient, ViewNumber,
 };
 
 fn secret(number: u8) -> Secret {
@@ -30,6 +30,7 @@ fn join(world: &mut World, after: u64, node: u16, with: Secret) -> Option<Refusa
         member: member(node),
         secret: with,
         speaks: quorate_types::Levels::UNNAMED,
+        role: MemberRole::Replica,
     };
     world.say(0, from, message);
     match world.take_told(from).pop() {
@@ -112,6 +113,7 @@ fn of_two_that_come_with_one_invitation_the_first_one_joins() {
             who: MemberChange::Joins {
                 member: member(node),
                 invitation: secret(1).hash(),
+                role: MemberRole::Replica,
             },
         })
     };
@@ -152,6 +154,7 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
         who: MemberChange::Joins {
             member: member(3),
             invitation: secret(1).hash(),
+            role: MemberRole::Replica,
         },
     })]);
     fill(&mut world, WINDOW);

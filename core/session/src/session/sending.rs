@@ -141,12 +141,14 @@ impl ClientSession {
                 member,
                 secret,
                 speaks,
+                role,
             } => Some(FromClient::Join {
                 request: number,
                 change: *change,
                 member: member.clone(),
                 secret: *secret,
                 speaks: *speaks,
+                role: *role,
             }),
             Operation::ChangeGroups { change } => Some(FromClient::ChangeGroups {
                 request: number,

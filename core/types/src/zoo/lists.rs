@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 192] = [
+    pub const ALL: [Plant; 198] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -197,6 +197,12 @@ impl Plant {
         Plant::WatchersInOtherOrder,
         Plant::LostNotInImage,
         Plant::OldNumberWaits,
+        Plant::WitnessTrimsUnkept,
+        Plant::WitnessAgrees,
+        Plant::WitnessLeads,
+        Plant::WitnessExecutes,
+        Plant::HoldersMissQuorums,
+        Plant::WitnessNotTold,
     ];
 
     /// Plants that show only after hours: the run of an hour is what finds them.

@@ -4,7 +4,7 @@ use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_ring::ring_message;
 use crate::drawn_views::{
-    group, group_change, levels, member, member_change, view, view_change, vote_kind,
+    group, group_change, levels, member, member_change, role, view, view_change, vote_kind,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
@@ -218,6 +218,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             member: member(draw),
             secret: secret(draw),
             speaks: levels(draw),
+            role: role(draw),
         },
         15 => FromClient::SetLevel {
             request: draw.number(),

@@ -20,6 +20,13 @@ pub(crate) fn member(draw: &mut Draw) -> Member {
     }
 }
 
+pub(crate) fn role(draw: &mut Draw) -> MemberRole {
+    match draw.flag() {
+        true => MemberRole::Replica,
+        false => MemberRole::Witness,
+    }
+}
+
 pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
     match draw.below(5) {
         0 => MemberChange::Same,
@@ -28,6 +35,7 @@ pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
         2 => MemberChange::Joins {
             member: member(draw),
             invitation: secret(draw).hash(),
+            role: role(draw),
         },
         _ => MemberChange::Returns(Rejoin {
             node: node(draw),

@@ -120,4 +120,13 @@ fn only_commands_that_came_later_ask_a_reader_for_more_than_level_19() {
     assert_eq!(accept(change(MemberChange::Level(Level(21)))), Level(20));
     assert_eq!(accept(change(MemberChange::Leaves(NodeId(3)))), Level(19));
     assert_eq!(accept(collect), Level(21));
+    for (role, level) in [(MemberRole::Replica, 19), (MemberRole::Witness, 22)] {
+        let (member, invitation) = (crate::samples::joining(), SecretHash::default());
+        let joins = MemberChange::Joins {
+            member,
+            invitation,
+            role,
+        };
+        assert_eq!(accept(change(joins)), Level(level));
+    }
 }

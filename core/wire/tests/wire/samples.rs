@@ -336,6 +336,7 @@ fn requests_of_clients() -> Vec<Sample> {
                 member: joining(),
                 secret: SECRET,
                 speaks: Levels::UNNAMED,
+                role: MemberRole::Replica,
             },
         ),
         (
@@ -346,6 +347,18 @@ fn requests_of_clients() -> Vec<Sample> {
                 member: joining(),
                 secret: SECRET,
                 speaks: SPEAKS,
+                role: MemberRole::Replica,
+            },
+        ),
+        (
+            "request_join_as_witness",
+            FromClient::Join {
+                request: 16,
+                change: view_change(),
+                member: joining(),
+                secret: SECRET,
+                speaks: SPEAKS,
+                role: MemberRole::Witness,
             },
         ),
         (

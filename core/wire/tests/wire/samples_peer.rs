@@ -111,6 +111,15 @@ fn commands() -> Vec<Command> {
             who: MemberChange::Joins {
                 member: joining(),
                 invitation: SecretHash::default(),
+                role: MemberRole::Replica,
+            },
+        },
+        Body::ChangeView {
+            change: view_change(),
+            who: MemberChange::Joins {
+                member: joining(),
+                invitation: SecretHash::default(),
+                role: MemberRole::Witness,
             },
         },
         Body::ChangeView {

@@ -18,8 +18,10 @@ const WINDOW_MAX: u64 = 1 << 14;
 pub struct Governing {
     /// Its first slot.
     pub first: Slot,
-    /// Who belongs to the group; all of them execute.
+    /// Who belongs to the group.
     pub members: NodeSet,
+    /// Who of them executes.
+    pub replicas: NodeSet,
     /// Who votes.
     pub acceptors: NodeSet,
     /// How many promises make a leader.
@@ -40,6 +42,12 @@ impl Governing {
         self.acceptors.len() + 1 - self.phase1.min(self.phase2)
     }
 
+    /// Whether everybody but a quorum may be lost, and a snapshot that these hold is not. Asked where there are witnesses only.
+    pub fn is_kept_by(&self, holders: NodeSet) -> bool {
+        let holders = holders.iter().filter(|node| self.acceptors.contains(*node));
+        self.members == self.replicas || holders.count() >= self.confirm()
+    }
+
     /// How many of its acceptors may be without a vote for ever.
     pub fn losable(&self) -> usize {
         self.acceptors.len() - self.phase1.max(self.phase2)
@@ -53,6 +61,8 @@ pub enum Turn {
     None,
     /// This node joins.
     Joins(NodeId),
+    /// This node joins and does not execute.
+    JoinsAsWitness(NodeId),
     /// This node leaves.
     Leaves(NodeId),
     /// Nobody, and the group is at another level.
@@ -100,22 +110,33 @@ impl Views {
         let (number, current) = self.newest();
         let members = match turn {
             Turn::None | Turn::Level(_) | Turn::Ordering(_) => current.members,
-            Turn::Joins(node) if !current.members.contains(node) => {
+            Turn::Joins(node) | Turn::JoinsAsWitness(node) if !current.members.contains(node) => {
                 current.members.iter().chain([node]).collect()
             }
             Turn::Leaves(node) if current.members.contains(node) => current.members.without(node),
-            Turn::Joins(_) | Turn::Leaves(_) => return None,
+            Turn::Joins(_) | Turn::JoinsAsWitness(_) | Turn::Leaves(_) => return None,
+        };
+        let replicas = match turn {
+            Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::JoinsAsWitness(_) => {
+                current.replicas
+            }
+            Turn::Joins(node) => current.replicas.iter().chain([node]).collect(),
+            Turn::Leaves(node) => current.replicas.without(node),
         };
         let can_order = match turn {
-            Turn::Level(level) => level >= current.ordering.level(),
+            Turn::Level(level) => {
+                let has_witnesses = current.members != current.replicas;
+                level >= current.ordering.level() && (!has_witnesses || level >= Level(22))
+            }
             Turn::Ordering(OrderingName::RingPaxos) => current.level >= Level(24),
             Turn::Ordering(_) => current.level >= Level(21),
+            Turn::JoinsAsWitness(_) => current.level >= Level(22),
             Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
         };
         let is_current = after == number && slot >= current.first;
         let are_members = acceptors.iter().all(|node| members.contains(node));
-        let is_possible =
-            are_members && !acceptors.is_empty() && (1..=WINDOW_MAX).contains(&window);
+        let has_leader = acceptors.iter().any(|node| replicas.contains(node));
+        let is_possible = are_members && has_leader && (1..=WINDOW_MAX).contains(&window);
         if !is_current || !is_possible || !can_order {
             return None;
         }
@@ -128,17 +149,26 @@ impl Views {
         let next = Governing {
             first: slot.plus(current.window),
             members,
+            replicas,
             acceptors,
             phase1,
             phase2,
             window,
             level: match turn {
                 Turn::Level(level) => level,
-                Turn::None | Turn::Joins(_) | Turn::Leaves(_) | Turn::Ordering(_) => current.level,
+                Turn::None
+                | Turn::Joins(_)
+                | Turn::JoinsAsWitness(_)
+                | Turn::Leaves(_)
+                | Turn::Ordering(_) => current.level,
             },
             ordering: match turn {
                 Turn::Ordering(ordering) => ordering,
-                Turn::None | Turn::Joins(_) | Turn::Leaves(_) | Turn::Level(_) => current.ordering,
+                Turn::None
+                | Turn::Joins(_)
+                | Turn::JoinsAsWitness(_)
+                | Turn::Leaves(_)
+                | Turn::Level(_) => current.ordering,
             },
         };
         let number = ViewNumber(number.0 + 1);
@@ -159,18 +189,18 @@ impl Views {
             .map_or(ViewNumber::default(), |(number, _)| *number)
     }
 
-    /// The members in the view that governs a slot, and in each later one.
-    pub fn members_since(&self, slot: Slot) -> impl Iterator<Item = NodeSet> {
+    /// Who executes in the view that governs a slot, and in each later one.
+    pub fn replicas_since(&self, slot: Slot) -> impl Iterator<Item = NodeSet> {
         let views = self.all.range(self.governs(slot)..);
-        views.map(|(_, view)| view.members)
+        views.map(|(_, view)| view.replicas)
     }
 
     /// The first slot after `of` from which on somebody who executed before does so no more.
     pub fn departure_after(&self, of: Slot) -> Option<Slot> {
         let mut pairs = self.all.values().zip(self.all.values().skip(1));
         let is_departure = |before: &Governing, after: &Governing| {
-            let mut stay = before.members.iter();
-            after.first > of && !stay.all(|node| after.members.contains(node))
+            let mut stay = before.replicas.iter();
+            after.first > of && !stay.all(|node| after.replicas.contains(node))
         };
         let found = pairs.find(|(before, after)| is_departure(before, after));
         found.map(|(_, after)| after.first)
@@ -246,6 +276,7 @@ mod tests {
         let first = Governing {
             first: Slot(1),
             members: [A, B].into_iter().collect(),
+            replicas: [A, B].into_iter().collect(),
             acceptors: NodeSet::only(A),
             phase1: 1,
             phase2: 1,

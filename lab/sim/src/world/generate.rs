@@ -34,6 +34,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
     let shape = shape(&mut Random::new(setup.seed, "shape", 0), setup);
     let mut setup = setup.clone();
     setup.reshape(&shape);
+    setup.witnesses = setup.draw_witnesses();
     let kinds = kinds(&mut random, &setup);
     let mut draw = Draw {
         setup: &setup,
@@ -60,6 +61,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         watchers: setup.draw_watchers(),
         levels: setup.draw_levels(),
         collects: setup.draw_collects(),
+        witnesses: setup.witnesses,
         shape: Some(shape),
         until: Duration::from_millis(until_ms),
         faults,
@@ -79,7 +81,8 @@ fn differs_everywhere(setup: &Setup, faults: &[Timed], until_ms: u64) -> Option<
                 | Fault::Wipe { .. }
         )
     };
-    let is_possible = setup.nodes >= 3 && setup.persistence == Persistence::Disk;
+    let is_possible =
+        setup.nodes >= 3 && setup.witnesses == 0 && setup.persistence == Persistence::Disk;
     let is_drawn = random.chance(300) && is_possible && !faults.iter().any(hinders);
     is_drawn.then(|| timed(random.between(CALM_MS, until_ms - 300), Fault::Differ))
 }

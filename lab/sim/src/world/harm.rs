@@ -297,6 +297,7 @@ impl World {
             (Row::Large, setup.nodes >= 6),
             (Row::EvenGroup, acceptors.is_multiple_of(2)),
             (Row::Flexible, is_unequal && !acceptors.is_multiple_of(2)),
+            (Row::Witnesses, setup.witnesses > 0),
             (Row::Observers, acceptors < usize::from(setup.nodes)),
         ];
         for (row, _) in rows.into_iter().filter(|(_, applies)| *applies) {

@@ -150,6 +150,8 @@ pub(super) struct Judge {
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
     /// How many snapshots let the log go.
     replica_majority: usize,
+    /// Nodes without objects; a number keeps its role, whoever has it.
+    witnesses: NodeSet,
     /// Nodes that lost records.
     forgetful: BTreeMap<NodeId, Forgetful>,
     /// Nodes that run on a log of which something is lost.
@@ -219,6 +221,7 @@ impl Judge {
             collects: collects::Collects::new(view.level),
             voters: BTreeMap::new(),
             replica_majority: view.replica_majority(),
+            witnesses: view.witnesses(),
             forgetful: BTreeMap::new(),
             damaged: BTreeSet::new(),
             executed: BTreeSet::new(),
@@ -240,6 +243,11 @@ impl Judge {
     pub(super) fn keeps(&mut self, node: NodeId, slot: Slot) {
         let kept = self.snapshots.entry(node).or_default();
         *kept = slot.max(*kept);
+    }
+
+    /// Whether a node has no objects.
+    pub(super) fn is_witness(&self, node: NodeId) -> bool {
+        self.witnesses.contains(node)
     }
 
     /// The newest snapshot that was ever durable at `node`.
@@ -278,6 +286,14 @@ impl Judge {
         let holders = self.snapshots.iter().filter(|(_, kept)| **kept >= upto);
         let holders: Vec<NodeId> = holders.map(|(holder, _)| *holder).collect();
         let goes_nothing = upto == Slot::ZERO;
+        if self.is_witness(node) && !goes_nothing && !holders.contains(&node) {
+            return broken(
+                Property::Durability,
+                format!(
+                    "{node} is a witness that trims its log up to {upto} and keeps no such snapshot"
+                ),
+            );
+        }
         if goes_nothing || holders.contains(&node) || holders.len() >= self.replica_majority {
             return Ok(());
         }

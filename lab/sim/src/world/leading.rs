@@ -504,7 +504,8 @@ impl World {
         let size = governing.phase1.max(governing.phase2);
         let mut majorities = Vec::new();
         for nodes in choices(&healthy, size) {
-            if let Some(health) = self.health_of(&nodes) {
+            let can_lead = nodes.iter().any(|id| governing.replicas.contains(*id));
+            if let Some(health) = self.health_of(&nodes).filter(|_| can_lead) {
                 let set: NodeSet = nodes.iter().copied().collect();
                 majorities.push(Majority {
                     nodes: set,

@@ -25,7 +25,13 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 4] = [Level(19), Level(20), Level(21), Level::RING];
+const ASKED: [Level; 5] = [
+    Level(19),
+    Level(20),
+    Level(21),
+    Level::WITNESSES,
+    Level::RING,
+];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.
 const LAST: Duration = Duration::from_millis(3_000);
@@ -76,10 +82,10 @@ impl Setup {
 
 /// The newest build speaks all.
 fn newest() -> Levels {
-    builds()[3]
+    builds()[ASKED.len() - 1]
 }
 
-fn builds() -> [Levels; 4] {
+fn builds() -> [Levels; ASKED.len()] {
     let upto = |newest| Levels::new(ASKED[0], newest).expect("ascending");
     ASKED.map(upto)
 }
@@ -269,7 +275,7 @@ impl World {
         };
         self.upgrading.due = now + random.millis(50, 700);
         if random.chance(70) {
-            self.upgrading.wanted = random.between(0, 3) as usize;
+            self.upgrading.wanted = random.between(0, ASKED.len() as u64 - 1) as usize;
         }
         let wanted = self.upgrading.wanted;
         let (asked, level, build) = (*random.pick(&awake), ASKED[wanted], builds()[wanted]);

@@ -19,7 +19,7 @@ use quorate_replica::{
 };
 use quorate_storage::StorageError;
 use quorate_types::{
-    Digest, Duration, Incarnation, NodeId, Persistence, Slot, Time, View, ViewNumber,
+    Digest, Duration, Incarnation, MemberRole, NodeId, Persistence, Slot, Time, View, ViewNumber,
 };
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
@@ -256,6 +256,10 @@ impl World {
     ) -> ReplicaConfig {
         let mut config = ReplicaConfig::new(id, boot, self.setup.view());
         config.incarnation = votes_as;
+        config.role = match self.setup.is_witness(id) {
+            true => MemberRole::Witness,
+            false => MemberRole::Replica,
+        };
         // No other start has the same, not even that of a copy.
         config.fresh = Incarnation(u64::from(id.0) << 48 | (self.nodes[&id].life + 1));
         config.speaks = self.nodes[&id].speaks;

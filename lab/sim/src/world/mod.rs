@@ -65,7 +65,7 @@ pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
 pub use hours::run_hours;
 pub use orderings::force_ordering;
 pub use row::{Exercised, QUOTA_SEEDS, Row};
-pub use run::{Failure, Report, run, run_nodes, run_orderings, run_seed};
+pub use run::{Failure, Report, has_witnesses, run, run_nodes, run_orderings, run_seed};
 pub use schedule::{Schedule, ScheduleError, Timed};
 pub use shape::Shape;
 pub use shrink::shrink;
@@ -161,6 +161,10 @@ impl World {
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         if schedule.collects {
             setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
+        }
+        setup.witnesses = schedule.witnesses;
+        if setup.witnesses > 0 {
+            setup.ordering.0 = Level::WITNESSES;
         }
         World::of(setup, schedule, telling)
     }

@@ -13,7 +13,8 @@ use super::random::Random;
 use super::row::Row;
 use super::setup::Setup;
 use quorate_types::{
-    Duration, FromClient, Incarnation, Levels, Member, NodeId, NodeSet, Secret, View, ViewChange,
+    Duration, FromClient, Incarnation, Levels, Member, MemberRole, NodeId, NodeSet, Secret, View,
+    ViewChange,
 };
 
 /// What the operator is about.
@@ -63,7 +64,7 @@ pub(super) enum Move {
     /// This one leaves.
     Leaves(NodeId),
     /// This one joins with this secret.
-    Joins(Member, Secret),
+    Joins(Member, Secret, MemberRole),
 }
 
 impl MoveAsked {
@@ -75,12 +76,13 @@ impl MoveAsked {
                 change,
                 leaves: Some(node),
             },
-            MoveAsked::View(change, Move::Joins(member, secret)) => FromClient::Join {
+            MoveAsked::View(change, Move::Joins(member, secret, role)) => FromClient::Join {
                 request,
                 change,
                 member,
                 secret,
                 speaks,
+                role,
             },
             MoveAsked::Invite(secret, lasts) => FromClient::Invite {
                 request,
@@ -177,8 +179,10 @@ impl World {
             acceptors,
             window: view.window,
         };
-        let is_safe =
-            !acceptors.contains(node) && self.can_vote(acceptors) && self.all_know(view, node);
+        let is_safe = !acceptors.contains(node)
+            && self.can_vote(acceptors)
+            && self.all_know(view, node)
+            && self.can_execute(view.replicas.without(node));
         is_safe.then_some(MoveAsked::View(change, Move::Leaves(node)))
     }
 
@@ -229,7 +233,11 @@ impl World {
             acceptors: view.acceptors,
             window: view.window,
         };
-        Some(MoveAsked::View(change, Move::Joins(member, secret)))
+        let role = match self.setup.is_witness(node) {
+            true => MemberRole::Witness,
+            false => MemberRole::Replica,
+        };
+        Some(MoveAsked::View(change, Move::Joins(member, secret, role)))
     }
 
     /// A view is in force at a node for the first time anywhere: members may have come or gone.
@@ -247,6 +255,9 @@ impl World {
         }
         for node in new.iter().filter(|node| !old.contains(*node)) {
             self.exercised(Row::MemberJoined);
+            if self.setup.is_witness(node) {
+                self.exercised(Row::WitnessJoined);
+            }
             let moving = &mut self.harm.views.moving;
             if let Step::Joining { invitation, .. } = moving.step {
                 moving.used = invitation;

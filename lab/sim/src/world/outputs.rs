@@ -95,6 +95,7 @@ impl World {
                 self.running(id).storage.log.discard(upto, base);
             }
             Output::Execute { slot, stamp, steps } => {
+                self.is_no_witness(id, "executes");
                 self.watch_handed(id, slot);
                 // The calls of a reset's own slot are before it.
                 self.judged(
@@ -111,6 +112,7 @@ impl World {
                 object,
                 payload,
             } => {
+                self.is_no_witness(id, "answers a read");
                 let objects = &mut self.running(id).objects;
                 objects.push(Work::Query {
                     read,
@@ -119,6 +121,7 @@ impl World {
                 });
             }
             Output::TakeSnapshot { slot } => {
+                self.is_no_witness(id, "takes a snapshot");
                 let objects = &mut self.running(id).objects;
                 objects.push(Work::Freeze { slot });
             }
@@ -139,6 +142,7 @@ impl World {
             Output::Install { slot, digest } => self.install(id, slot, digest),
             Output::Role(role) => {
                 if matches!(role, Role::Leader { .. }) {
+                    self.is_no_witness(id, "leads");
                     self.judge.liveness.leader_began(self.now.0);
                 }
                 self.tell(id, || format!("{id} is {role:?}"));
@@ -152,6 +156,13 @@ impl World {
                 self.node(id).quarantine = None;
                 self.tell(id, || format!("{id} heals at {slot}"));
             }
+        }
+    }
+
+    /// A witness has no objects, and orders nothing.
+    fn is_no_witness(&mut self, id: NodeId, what: &str) {
+        if self.setup.is_witness(id) {
+            self.blame(Property::Invariant, format!("{id} is a witness and {what}"));
         }
     }
 
@@ -212,6 +223,9 @@ impl World {
                 let total = bytes.len() as u64;
                 if offset == 0 {
                     self.check_served(id, slot, &bytes);
+                    if self.setup.is_witness(id) && !self.setup.is_witness(to) {
+                        self.exercised(Row::TaughtByWitness);
+                    }
                 }
                 let end = total.min(offset + u64::from(length));
                 ReplicaMessage::Chunk {
@@ -254,6 +268,8 @@ impl World {
         };
         let bytes = Bytes::from(pieces);
         let taken = Snapshot::take(&bytes);
+        let is_witness = self.setup.is_witness(id);
+        let running = self.running(id);
         let kept = match taken {
             Ok(snapshot) if snapshot.core.slot == slot && fetched == slot => {
                 let images: Vec<Bytes> = snapshot
@@ -276,6 +292,16 @@ impl World {
                     if self.springs(id, KillStep::Install) {
                         return;
                     }
+                }
+                if is_witness && saved.is_ok() {
+                    // Nobody takes its state over.
+                    self.exercised(Row::WitnessKept);
+                    let done = Done::Restored {
+                        core: Box::new(snapshot.core),
+                        digest: held.state,
+                        bytes: bytes.len() as u64,
+                    };
+                    return self.take_done(id, done);
                 }
                 saved.map(|()| {
                     self.restore(

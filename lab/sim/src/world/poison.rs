@@ -435,7 +435,7 @@ impl World {
         }
         let takers = self.judge.takers(slot, digest);
         let stuck = self.harm.poison.stuck(slot);
-        self.judge.members_since(slot).any(|members| {
+        self.judge.replicas_since(slot).any(|members| {
             let takers: NodeSet = takers.iter().filter(|id| members.contains(*id)).collect();
             let voters = members.iter();
             let voters = voters.filter(|id| takers.contains(*id) || !stuck.contains(*id));

@@ -15,7 +15,7 @@ use quorate_any::AnyMessage;
 use quorate_ordering::{Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_session::{SessionConfig, SessionInput, SessionOutput};
-use quorate_types::{CallPlace, NodeId, Slot, ToClient, ViewId};
+use quorate_types::{CallPlace, NodeId, NodeSet, Slot, ToClient, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A client that nobody answers pauses for eight times its shortest pause in the end.
@@ -26,6 +26,8 @@ pub(super) struct Prompt {
     pub dialling: Dialling,
     fetching: Fetching,
     standing: Standing,
+    /// They do not lead: how far they are is nobody's measure.
+    witnesses: NodeSet,
     /// Where the host of a node is down for good, as far as its replica was told.
     down: BTreeMap<NodeId, CallPlace>,
     /// Nodes that heard a leader in this turn.
@@ -44,6 +46,7 @@ impl Prompt {
             dialling: Dialling::new(u64::from(setup.nodes), LONGEST_PAUSE * pause.0),
             fetching: Fetching::default(),
             standing: Standing::new(setup.limits.chunk_slots as u64, within),
+            witnesses: setup.view().witnesses(),
             down: BTreeMap::new(),
             led: BTreeSet::new(),
             looked: BTreeMap::new(),
@@ -72,7 +75,7 @@ impl Prompt {
                     decided: theirs,
                 } => {
                     // Nobody stands in a view that is over for better ones than those that are left in it.
-                    let is_of_view = own == Some(*view);
+                    let is_of_view = own == Some(*view) && !self.witnesses.contains(id);
                     let lag = decided.0.saturating_sub(theirs.0) * u64::from(is_of_view);
                     self.standing.asked(id, (from, attempt), lag);
                 }

@@ -132,6 +132,10 @@ rows! {
     EvenGroup 10 "group with an even number of acceptors";
     Flexible 20 "unequal quorums";
     Observers 20 "replicas that do not vote";
+    Witnesses 18 "group with witnesses";
+    WitnessJoined 1 "witness that joined the group with an empty directory";
+    WitnessKept 200 "witness keeps a snapshot that replicas agreed on";
+    TaughtByWitness 10 "replica fetches a snapshot from a witness";
     Collected 1_000 "node told to trim its log by a decided command";
     CollectDeferred 10 "acceptor defers its vote for such a command";
     OtherBuild 80 "node started again with another build";

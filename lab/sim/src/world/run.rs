@@ -67,6 +67,11 @@ pub fn run_seed(seed: u64, telling: Telling) -> Report {
     }
 }
 
+/// Whether the group of `seed` has witnesses.
+pub fn has_witnesses(seed: u64) -> bool {
+    generate::schedule(&Setup::from_seed(seed)).witnesses > 0
+}
+
 /// Runs the schedule that follows from `seed`.
 pub fn run_nodes(seed: u64, telling: Telling) -> Report {
     run(generate::schedule(&Setup::from_seed(seed)), telling)

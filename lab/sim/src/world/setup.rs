@@ -21,6 +21,8 @@ pub(super) struct Setup {
     pub nodes: u16,
     /// How many of them vote, the first ones.
     pub acceptors: u16,
+    /// How many of those are witnesses, the last ones.
+    pub witnesses: u16,
     /// How many acceptors each phase needs.
     pub quorums: Quorums,
     /// Whether votes are on disk.
@@ -135,6 +137,7 @@ impl Setup {
             seed,
             nodes,
             acceptors: nodes,
+            witnesses: 0,
             quorums: Quorums::majority(usize::from(nodes)).expect("there are nodes"),
             persistence,
             ordering: (Level::UNNAMED, OrderingName::Paxos),
@@ -264,6 +267,26 @@ impl Setup {
         self.load.readers = shape.readers;
     }
 
+    /// How many witnesses there are: some in an eighth of the runs, with at least as many replicas.
+    pub(super) fn draw_witnesses(&self) -> u16 {
+        let mut random = Random::new(self.seed, "witnesses", 0);
+        let is_drawn = random.chance(180) && self.acceptors >= 2 && !self.draw_levels();
+        match is_drawn {
+            true => random.between(1, u64::from(self.acceptors) / 2) as u16,
+            false => 0,
+        }
+    }
+
+    /// Whether a node has no objects.
+    pub(super) fn is_witness(&self, id: NodeId) -> bool {
+        (self.acceptors - self.witnesses + 1..=self.acceptors).contains(&id.0)
+    }
+
+    /// All nodes that execute.
+    pub(super) fn replicas(&self) -> NodeSet {
+        self.node_ids().filter(|id| !self.is_witness(*id)).collect()
+    }
+
     /// All nodes that vote.
     pub(super) fn acceptors(&self) -> NodeSet {
         (1..=self.acceptors).map(NodeId).collect()
@@ -277,7 +300,6 @@ impl Setup {
 
     /// The one view of the run.
     pub(super) fn view(&self) -> View {
-        let all: NodeSet = self.node_ids().collect();
         View {
             number: ViewNumber(1),
             first_slot: Slot(1),
@@ -289,7 +311,7 @@ impl Setup {
                     address: node.to_string(),
                 })
                 .collect(),
-            replicas: all,
+            replicas: self.replicas(),
             acceptors: self.acceptors(),
             quorums: self.quorums,
             window: self.window,

@@ -6,7 +6,7 @@ use std::fmt;
 /// Sizes of a group and of its load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Nodes; all are replicas.
+    /// Nodes; all but the witnesses of the schedule are replicas.
     pub nodes: u16,
     /// The first so many nodes vote.
     pub acceptors: u16,

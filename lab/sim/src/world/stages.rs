@@ -251,7 +251,8 @@ impl World {
                     .unwrap_or_default(),
             )
         };
-        let mut snapshots: Vec<Slot> = self.nodes.ids().map(newest).collect();
+        let replicas = self.setup.replicas();
+        let mut snapshots: Vec<Slot> = replicas.iter().map(newest).collect();
         snapshots.sort_unstable();
         let spare = snapshots.len() - self.setup.view().replica_majority();
         snapshots[spare]
@@ -279,13 +280,15 @@ impl World {
             .nodes
             .values()
             .filter_map(|node| {
-                let status = node.running.as_ref()?.replica.status();
+                let replica = &node.running.as_ref()?.replica;
+                let status = replica.status();
                 Some((node.id, status.decided, status.executed, status.digest))
             })
             .collect();
         self.feed_takers(since);
         let last = self.judge.last_decided();
-        let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last);
+        let are_kept = self.has_witnesses_settled();
+        let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last) && are_kept;
         let unsettled = self.unsettled();
         let must_heal = self.must_heal();
         if has_converged && self.is_idle() && unsettled.is_empty() && !must_heal {
@@ -301,6 +304,18 @@ impl World {
         }
     }
 
+    /// Whether each witness keeps the snapshot that it was after.
+    fn has_witnesses_settled(&self) -> bool {
+        let mut witnesses = self
+            .nodes
+            .values()
+            .filter(|node| self.setup.is_witness(node.id));
+        witnesses.all(|node| {
+            let running = node.running.as_ref();
+            running.is_none_or(|running| running.replica.awaited_snapshot().is_none())
+        })
+    }
+
     /// Commands that somewhere wait for their decision or refusal.
     fn unsettled(&self) -> BTreeSet<CommandId> {
         let running = self.nodes.values().filter_map(|node| node.running.as_ref());
@@ -310,10 +325,14 @@ impl World {
     }
 
     fn compare(&mut self, states: &[(NodeId, Slot, Slot, u64)]) {
-        let digests: BTreeSet<u64> = states.iter().map(|(.., digest)| *digest).collect();
+        let executing = states
+            .iter()
+            .filter(|(node, ..)| !self.setup.is_witness(*node));
+        let digests: BTreeSet<u64> = executing.map(|(.., digest)| *digest).collect();
         let images: BTreeSet<_> = self
             .nodes
             .values()
+            .filter(|node| !self.setup.is_witness(node.id))
             .filter_map(|node| Some(node.running.as_ref()?.objects.images()))
             .collect();
         if digests.len() > 1 {

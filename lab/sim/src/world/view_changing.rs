@@ -126,14 +126,31 @@ impl World {
         let before = newest.saturating_sub(1).max(1);
         let views = (before..=self.judge.newest_view().0).map(ViewNumber);
         let decided = views.map(|view| *self.judge.governing(view));
-        let decided = decided.map(|view| (view.acceptors, view.losable()));
+        let replicas = self.judge.governing(ViewNumber(newest)).replicas;
+        let decided = decided.map(|view| (view.acceptors, view.losable(), view.replicas));
         let pending = self.harm.views.pending.iter();
-        let pending = pending.map(|change| (change.acceptors, losable(change.acceptors)));
+        let pending = pending.map(|change| (change.acceptors, losable(change.acceptors), replicas));
         let mut all = decided.chain(pending);
-        all.all(|(acceptors, losable)| {
-            let lost = lost.iter().filter(|node| acceptors.contains(**node));
-            lost.count() <= losable
+        let lost: NodeSet = lost.iter().copied().collect();
+        all.all(|(acceptors, losable, replicas)| {
+            let of_them = lost.iter().filter(|node| acceptors.contains(*node));
+            of_them.count() <= losable && self.can_go_on(acceptors, replicas, lost)
         })
+    }
+
+    /// Whether somebody is left who can lead, and a majority of those who execute, which agrees on snapshots. Only witnesses make
+    /// that another question than whether there is a quorum.
+    fn can_go_on(&self, acceptors: NodeSet, replicas: NodeSet, lost: NodeSet) -> bool {
+        let are_left = replicas.iter().filter(|node| !lost.contains(*node));
+        let are_left: NodeSet = are_left.collect();
+        let can_lead = are_left.iter().any(|node| acceptors.contains(node));
+        self.setup.witnesses == 0 || can_lead && are_left.len() >= majority(replicas.len())
+    }
+
+    /// Whether these are enough to agree on snapshots, without those that never vote again.
+    pub(super) fn can_execute(&self, replicas: NodeSet) -> bool {
+        let lost = self.harm.maimed.difference(&self.harm.back).copied();
+        self.can_go_on(replicas, replicas, lost.collect())
     }
 
     /// The operator asks for another view, if it is time.
@@ -216,7 +233,7 @@ impl World {
                 MoveAsked::Invite(..) => None,
             };
             let speaks = match &wish {
-                MoveAsked::View(_, Move::Joins(member, _)) => self.nodes[&member.node].speaks,
+                MoveAsked::View(_, Move::Joins(member, ..)) => self.nodes[&member.node].speaks,
                 MoveAsked::View(_, Move::Leaves(_)) | MoveAsked::Invite(..) => Levels::UNNAMED,
             };
             self.ask_operator((asked, change), |request| wish.request(request, speaks));
@@ -228,8 +245,13 @@ impl World {
     /// Whether these are enough without those of them that never vote again.
     pub(super) fn can_vote(&self, acceptors: NodeSet) -> bool {
         let maimed = self.harm.maimed.difference(&self.harm.back);
-        let maimed = maimed.filter(|node| acceptors.contains(**node)).count();
-        maimed <= losable(acceptors)
+        let maimed: NodeSet = maimed.copied().collect();
+        let of_them = maimed.iter().filter(|node| acceptors.contains(*node));
+        let can_lead = self.setup.replicas().iter().any(|node| {
+            let votes = acceptors.contains(node);
+            votes && !maimed.contains(node)
+        });
+        of_them.count() <= losable(acceptors) && (can_lead || self.setup.witnesses == 0)
     }
 
     /// The operator asks a node for something that may change the view.

@@ -453,6 +453,7 @@ pub(super) fn new_configs(
                 dir: dir.join(format!("node-{node}")),
                 listen: loopback(*port),
                 admin: Some(loopback(*admin)),
+                witness: false,
                 persist: args.persist.as_config(),
                 window: NodeConfig::WINDOW,
                 ordering: args.ordering.unwrap_or_default().name(),

@@ -26,6 +26,7 @@ usage: sim --seed S [--trace]             run one seed
        sim --hours H [--from S]           one run of H simulated hours of light load: what nodes keep stays bounded
 options: --keep-going                     run on after a failure, and do not shrink
          --ordering NAME                   all groups begin with this ordering and switch to no other one
+         --witnesses                      only those of the seeds whose groups have witnesses
          --workers N                      seeds run at the same time (as many as there are cores)
          --tries N                        tries to shrink a failure (200)";
 
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let (mut what, mut from, mut until) = (None, 0, None);
     let (mut is_traced, mut is_going_on, mut tries) = (false, false, 200);
+    let mut only_witnesses = false;
     let mut workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -78,6 +80,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--minutes" => until = Some(Until::Time(Duration::from_secs(60 * number()?))),
             "--workers" => workers = number()?.max(1) as usize,
             "--tries" => tries = number()? as usize,
+            "--witnesses" => only_witnesses = true,
             "--trace" => is_traced = true,
             "--keep-going" => is_going_on = true,
             "--ordering" => {
@@ -102,6 +105,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             is_going_on,
             workers,
             tries,
+            only_witnesses,
         }),
         (Some(_), Some(_)) => return Err("one run or many, not both".to_owned()),
         (None, None) => return Err("nothing to run".to_owned()),

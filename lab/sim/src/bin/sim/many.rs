@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quorate_sim::world::{Exercised, QUOTA_SEEDS, Report, Row, Telling, run_seed};
+use quorate_sim::world::{Exercised, QUOTA_SEEDS, Report, Row, Telling, has_witnesses, run_seed};
 
 /// How many seeds, and how they are run.
 pub(crate) struct Many {
@@ -21,6 +21,8 @@ pub(crate) struct Many {
     pub(crate) workers: usize,
     /// Tries to shrink a failure.
     pub(crate) tries: usize,
+    /// Whether groups without witnesses are left out; then no quota counts.
+    pub(crate) only_witnesses: bool,
 }
 
 /// When no further seed is begun.
@@ -59,6 +61,9 @@ impl Many {
                         if self.is_over(seed, begun) {
                             break;
                         }
+                        if self.only_witnesses && !has_witnesses(seed) {
+                            continue;
+                        }
                         let report = run_seed(seed, Telling::Hash);
                         if report.broken().is_some() && !self.is_going_on {
                             is_stopped.store(true, Ordering::Relaxed);
@@ -72,7 +77,7 @@ impl Many {
         });
         let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
         sums.close(begun);
-        let is_covered = sums.tell_rows();
+        let is_covered = sums.tell_rows() || self.only_witnesses;
         let Some(report) = sums.first else {
             return ExitCode::from(u8::from(!is_covered));
         };

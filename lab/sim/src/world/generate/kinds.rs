@@ -132,7 +132,9 @@ fn makes_sense(kind: FaultKind, setup: &Setup) -> bool {
         | FaultKind::Garble
         | FaultKind::Delay
         | FaultKind::Reset => has_peers,
-        FaultKind::Diverge => setup.nodes >= 3,
+        FaultKind::Diverge => setup.nodes >= 3 && setup.witnesses == 0,
+        // Objects that differ or end their hosts need majorities of the replicas, of which there are few beside witnesses.
+        FaultKind::Poison => setup.witnesses == 0,
         FaultKind::Leave
         | FaultKind::LeaveLeader
         | FaultKind::Isolate
@@ -145,7 +147,6 @@ fn makes_sense(kind: FaultKind, setup: &Setup) -> bool {
         | FaultKind::WallYears
         | FaultKind::Hang
         | FaultKind::Checkpoint
-        | FaultKind::ClientCut
-        | FaultKind::Poison => true,
+        | FaultKind::ClientCut => true,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
-use quorate_types::{Ballot, Batch, Body, Level, NodeId, Slot};
+use quorate_types::{Ballot, Batch, Body, Level, NodeId, NodeSet, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was proposed and decided about the trim of logs.
@@ -54,16 +54,18 @@ impl Judge {
                 continue;
             };
             let governing = self.governing(self.views.0.governs(slot));
-            let (level, members) = (governing.level, governing.members);
+            let (level, governing) = (governing.level, *governing);
             if level < Level::COLLECTED {
                 return broken(
                     Property::LevelSpoken,
                     format!("a trim is decided in {slot}, in a view at level {level}"),
                 );
             }
-            let held = self.snapshots.values().filter(|kept| **kept >= named);
-            let needed = (members.len() / 2 + 1).min(self.replica_majority);
-            if named >= slot || held.count() < needed {
+            let held = self.snapshots.iter().filter(|(_, kept)| **kept >= named);
+            let held: NodeSet = held.map(|(node, _)| *node).collect();
+            let executing = held.iter().filter(|node| !self.is_witness(*node));
+            let needed = (governing.replicas.len() / 2 + 1).min(self.replica_majority);
+            if named >= slot || executing.count() < needed || !governing.is_kept_by(held) {
                 let kept = &self.snapshots;
                 return broken(
                     Property::Durability,

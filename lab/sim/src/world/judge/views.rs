@@ -4,8 +4,8 @@ use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::views::{Governing, Turn, Views};
 use quorate_types::{
-    Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, NodeId,
-    NodeSet, OrderingName, Slot, View, ViewNumber,
+    Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, MemberRole,
+    NodeId, NodeSet, OrderingName, Slot, View, ViewNumber,
 };
 
 /// Those of a group that begins with `view`.
@@ -13,6 +13,7 @@ pub(super) fn begun(view: &View) -> Views {
     let first = Governing {
         first: view.first_slot,
         members: view.nodes(),
+        replicas: view.replicas,
         acceptors: view.acceptors,
         phase1: view.quorums.phase1(),
         phase2: view.quorums.phase2(),
@@ -37,7 +38,10 @@ fn names(who: &MemberChange) -> Option<(NodeId, Incarnation)> {
 
 fn turn_of(who: &MemberChange) -> Turn {
     match who {
-        MemberChange::Joins { member, .. } => Turn::Joins(member.node),
+        MemberChange::Joins { member, role, .. } => match role {
+            MemberRole::Replica => Turn::Joins(member.node),
+            MemberRole::Witness => Turn::JoinsAsWitness(member.node),
+        },
         MemberChange::Leaves(node) => Turn::Leaves(*node),
         MemberChange::Level(level) => Turn::Level(*level),
         MemberChange::Ordering(ordering) => Turn::Ordering(*ordering),
@@ -53,13 +57,13 @@ impl Judge {
     }
 
     /// Who executes in a slot, and in each view after that.
-    pub(in super::super) fn members_since(&self, slot: Slot) -> impl Iterator<Item = NodeSet> {
-        self.views.0.members_since(slot)
+    pub(in super::super) fn replicas_since(&self, slot: Slot) -> impl Iterator<Item = NodeSet> {
+        self.views.0.replicas_since(slot)
     }
 
     /// Who executes in a slot.
     pub(super) fn replicas_at(&self, slot: Slot) -> NodeSet {
-        self.governing(self.views.0.governs(slot)).members
+        self.governing(self.views.0.governs(slot)).replicas
     }
 
     /// What is in force in a view; where nothing that is decided begins it, in the newest one.
@@ -179,6 +183,7 @@ impl Judge {
         let said = Governing {
             first: view.first_slot,
             members: view.nodes(),
+            replicas: view.replicas,
             acceptors: view.acceptors,
             phase1: view.quorums.phase1(),
             phase2: view.quorums.phase2(),

@@ -13,6 +13,7 @@ use quorate_types::{Ballot, Batch, NodeId, NodeSet, OrderingName, Slot};
 
 impl Judge {
     /// `node`, in life `life`, lets a message out.
+    // Longer than a screen: one arm a testimony.
     pub(in super::super) fn sent(
         &mut self,
         node: NodeId,

@@ -326,7 +326,9 @@ impl View {
                 return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
             }
             MemberChange::Level(level) => view.level = *level,
-            MemberChange::Ordering(ordering) if self.level < Level::ORDERINGS => {
+            MemberChange::Ordering(ordering)
+                if self.level < ordering.level().max(Level::ORDERINGS) =>
+            {
                 return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
             }
             MemberChange::Ordering(ordering) => view.ordering = *ordering,

@@ -11,7 +11,7 @@ use crate::{Output, PeerMessage, Replica, Snapshots};
 use quorate_ordering::{Entry, Event, Lane, LinkState, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, ConnectionId, Duration, LinkEpoch, MemberChange, NodeId, NodeSet,
+    Ask, Ballot, Body, CommandId, ConnectionId, Duration, LinkEpoch, MemberChange, NodeId, NodeSet,
     Persistence, Refusal, SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError,
     ViewNumber, Wall,
 };
@@ -243,6 +243,18 @@ impl<O: Ordering> Replica<O> {
                 self.await_view((to, request), change, out);
             }
             Err(error) => refuse(out, to, Ask::Request(request), refusal_of(error)),
+        }
+    }
+
+    /// A change that this node submitted is the one that led to the newest view.
+    pub(crate) fn view_change_known(
+        &mut self,
+        id: CommandId,
+        change: ViewChange,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if let Some(Purpose::ChangeView(to, request)) = self.internals.landed(id) {
+            self.await_view((to, request), change, out);
         }
     }
 

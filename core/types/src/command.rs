@@ -242,6 +242,7 @@ impl Command {
                 ..
             } => Level::ORDERINGS,
             Body::Collect { .. } => Level::COLLECTED,
+            Body::ChangeGroups { change } => change.level(),
             _ => Level::UNNAMED,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::error::{CliError, code};
 use crate::group::{GroupArgs, USUAL_ENDPOINT};
+use crate::groups;
 use crate::print;
 use crate::seconds;
 use clap::Args;
@@ -118,7 +119,7 @@ pub(crate) fn first_report(
         match node_status(address, endpoint.group_id(), timeout, tls) {
             Ok(report) => return Ok(report),
             Err(error @ (ConnectError::Rejected { .. } | ConnectError::NoSuchGroup { .. })) => {
-                return Err(CliError::connect(error));
+                return Err(groups::told_of(error, endpoint, tls));
             }
             // One node may have a wrong certificate and another a right one.
             Err(error @ ConnectError::Tls { .. }) => misfit = Some(error),

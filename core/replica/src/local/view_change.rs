@@ -74,7 +74,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The view that a change leads to which is decided in `slot`. Only who is invited joins.
+    /// The view that a change leads to which is decided in `slot`. Only who is invited joins, and a level is not set that members
+    /// need not read all with which the group goes on.
     fn view_after(
         &self,
         slot: Slot,
@@ -87,6 +88,9 @@ impl<O: Ordering> Replica<O> {
                 if !self.is_invited(*invitation) && !planted(Plant::UninvitedJoins) =>
             {
                 Err(ViewChangeError::NotInvited)
+            }
+            MemberChange::Level(level) if *level < self.replicated.groups.level() => {
+                Err(ViewChangeError::GroupsNotSpoken(*level))
             }
             MemberChange::Same
             | MemberChange::Returns(_)
@@ -439,7 +443,9 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
     match error {
         ViewChangeError::Superseded => Refusal::ViewConflict,
         ViewChangeError::NotInvited => Refusal::NotInvited,
-        ViewChangeError::OrderingNotSpoken(..) => Refusal::LevelNotSpoken,
+        ViewChangeError::OrderingNotSpoken(..) | ViewChangeError::GroupsNotSpoken(_) => {
+            Refusal::LevelNotSpoken
+        }
         ViewChangeError::NoAcceptors
         | ViewChangeError::NotAMember(_)
         | ViewChangeError::Votes(_)

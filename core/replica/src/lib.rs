@@ -34,4 +34,4 @@ pub use replica::{Recovered, Remembered, Replica};
 pub use replicated::invitations::Invitation;
 pub use replicated::poison::PoisonReports;
 pub use replicated::snapshot::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
-pub use status::{PoisonStanding, ReplicaStatus};
+pub use status::{PoisonStanding, ReplicaStatus, TrimHindrance, TrimWait};

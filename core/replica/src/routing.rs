@@ -139,7 +139,7 @@ impl<O: Ordering> Replica<O> {
             Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
             Effect::Unordered { .. } if planted(Plant::UnorderedForgotten) => {}
             Effect::Unordered { commands } => {
-                let commands = self.still_wanted(commands);
+                let commands = self.still_wanted(commands, out);
                 if !commands.is_empty() {
                     self.raise(Event::Resubmit { commands });
                 }

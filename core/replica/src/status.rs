@@ -2,7 +2,7 @@
 
 use crate::{ClockOffset, OutcomeDifference, PoisonReports, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
-use quorate_types::{Digest, ObjectId, Slot, Time, Value};
+use quorate_types::{Digest, NodeSet, ObjectId, Slot, Time, Value};
 
 /// A replica's state for status pages, metrics and tests.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,6 +23,8 @@ pub struct ReplicaStatus {
     pub stable: Slot,
     /// The last slot trimmed from the log.
     pub trimmed: Slot,
+    /// What keeps the log from being trimmed for the newest stable snapshot.
+    pub trim_wait: Option<TrimWait>,
     /// Slots known to be decided anywhere and not executed by the objects.
     pub lag: u64,
     /// The last time, on this node's clock, at which the objects' state was known to be the newest; `None` if it never
@@ -72,6 +74,28 @@ pub struct ReplicaStatus {
     pub healed: Option<Slot>,
 }
 
+/// A stable snapshot for which the log is not trimmed yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrimWait {
+    /// Its slot.
+    pub slot: Slot,
+    /// When the log was first to be trimmed, for this snapshot or one before it.
+    pub since: Time,
+    /// What it waits for.
+    pub hindrance: TrimHindrance,
+}
+
+/// What a trim of the log waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TrimHindrance {
+    /// These replicas are linked, and lag a little behind the snapshot.
+    Replicas(NodeSet),
+    /// This node leads, and the command is not decided: acceptors vote for it once they hold all that is before it.
+    Votes,
+    /// The leader has not had the command decided.
+    Leader,
+}
+
 /// A call at which hosts are down.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoisonStanding {
@@ -95,6 +119,7 @@ impl<O: Ordering> Replica<O> {
             snapshot_digest: self.agreement.own().map(|own| own.digest),
             stable: self.agreement.stable(),
             trimmed: ordering.trimmed,
+            trim_wait: self.trim_wait(),
             lag: ordering.known.since(executed),
             current_at: self.currency.since(executed),
             digest: self.pipeline.outcomes.digest(),

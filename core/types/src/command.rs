@@ -250,6 +250,7 @@ impl Command {
                     },
                 ..
             } => Level::WITNESSES,
+            Body::ChangeGroups { change } => change.level(),
             _ => Level::UNNAMED,
         }
     }

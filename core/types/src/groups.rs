@@ -1,6 +1,6 @@
 //! The groups of a cluster: the first one decides which others there are, and which nodes serve them.
 
-use crate::{GroupId, Incarnation, NodeId, NodeSet, Slot};
+use crate::{GroupId, Incarnation, Level, NodeId, NodeSet, Slot};
 use bytes::Bytes;
 use std::fmt;
 
@@ -41,6 +41,16 @@ pub enum GroupChange {
         /// What clients call it.
         name: String,
     },
+    /// A member of the first group begins to serve it, which did not when it was created, or has left it since. Who belongs to the
+    /// group is decided there: until the group has let the node join, it serves nothing.
+    Serve {
+        /// What clients call it.
+        name: String,
+        /// The node.
+        node: NodeId,
+        /// Its incarnation in the group, drawn at random: none of its earlier lives there has it.
+        incarnation: Incarnation,
+    },
 }
 
 /// A group beside the first one.
@@ -50,10 +60,12 @@ pub struct GroupEntry {
     pub name: String,
     /// The slot of the first group in which it was created: no other group has the same name and the same slot.
     pub created: Slot,
-    /// Who serves it, ascending by node.
+    /// Who served it from its beginning on, ascending by node.
     pub members: Vec<GroupMember>,
     /// Its objects and settings.
     pub setup: Bytes,
+    /// Who was named for it later, ascending by node, with the slot of the first group in which that was decided.
+    pub later: Vec<(Slot, GroupMember)>,
 }
 
 /// A node that serves a group.
@@ -83,6 +95,8 @@ pub enum GroupChangeError {
     NotMembers,
     /// The name is none, or the setup is too large.
     Malformed,
+    /// A member of the first group may not read it: it takes a group at [`GroupChange::SERVE_LEVEL`].
+    NotSpoken,
 }
 
 impl GroupChange {
@@ -91,11 +105,25 @@ impl GroupChange {
     /// The most bytes of a setup.
     pub const SETUP_BYTES_MAX: usize = 16 << 10;
 
+    /// What the first group must speak before nodes begin to serve a group that was there before them.
+    pub const SERVE_LEVEL: Level = Level(21);
+
     /// What clients call the group.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            GroupChange::Create { name, .. } | GroupChange::Drop { name } => name,
+            GroupChange::Create { name, .. }
+            | GroupChange::Drop { name }
+            | GroupChange::Serve { name, .. } => name,
+        }
+    }
+
+    /// What a node must speak that is to read it.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        match self {
+            GroupChange::Create { .. } | GroupChange::Drop { .. } => Level::UNNAMED,
+            GroupChange::Serve { .. } => GroupChange::SERVE_LEVEL,
         }
     }
 
@@ -104,7 +132,7 @@ impl GroupChange {
     pub fn bytes(&self) -> usize {
         match self {
             GroupChange::Create { name, setup, .. } => name.len() + setup.len(),
-            GroupChange::Drop { name } => name.len(),
+            GroupChange::Drop { name } | GroupChange::Serve { name, .. } => name.len(),
         }
     }
 
@@ -131,10 +159,23 @@ impl GroupEntry {
         GroupId::named(&self.name)
     }
 
-    /// How `node` serves it, if it does.
+    /// How `node` serves it, if it does, and the slot of the first group since which: what was decided last counts.
     #[must_use]
-    pub fn member(&self, node: NodeId) -> Option<&GroupMember> {
-        self.members.iter().find(|member| member.node == node)
+    pub fn member(&self, node: NodeId) -> Option<(Slot, &GroupMember)> {
+        let later = self.later.iter().map(|(since, member)| (*since, member));
+        let first = self.members.iter().map(|member| (self.created, member));
+        later.chain(first).find(|(_, member)| member.node == node)
+    }
+
+    /// All that were named for it, each as it was last, ascending by node.
+    #[must_use]
+    pub fn named(&self) -> Vec<&GroupMember> {
+        let later = self.later.iter().map(|(_, member)| member);
+        let is_first = |member: &&GroupMember| later.clone().all(|other| other.node != member.node);
+        let first = self.members.iter().filter(is_first);
+        let mut named: Vec<&GroupMember> = first.chain(later.clone()).collect();
+        named.sort_by_key(|member| member.node);
+        named
     }
 }
 
@@ -149,6 +190,9 @@ impl fmt::Display for GroupChangeError {
             }
             GroupChangeError::Malformed => {
                 "a name has 1 to 64 letters, digits, -, _ and ., the first no ."
+            }
+            GroupChangeError::NotSpoken => {
+                "a node serves a group that was there before it only where the cluster's first group is at level 21"
             }
         })
     }

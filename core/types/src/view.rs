@@ -228,6 +228,8 @@ pub enum ViewChangeError {
     NotInvited,
     /// Another level, or another ordering, would leave the group at this level with an ordering that its members need not speak.
     OrderingNotSpoken(Level, OrderingName),
+    /// Nodes were named later for other groups: who reads snapshots that say so speaks another level.
+    GroupsNotSpoken(Level),
     /// The window is not between 1 and [`ViewChange::WINDOW_MAX`] slots.
     Window(u64),
 }
@@ -429,6 +431,10 @@ impl fmt::Display for ViewChangeError {
                 f,
                 "who speaks level {level} only cannot order with {ordering}: that takes level {}",
                 ordering.level_to_switch()
+            ),
+            ViewChangeError::GroupsNotSpoken(level) => write!(
+                f,
+                "who speaks level {level} only cannot read for which groups nodes were named later: drop these groups first"
             ),
             ViewChangeError::NotInvited => f.write_str(
                 "this invitation was used, its time is over, or the group never made it: ask for another one",

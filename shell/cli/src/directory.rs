@@ -71,10 +71,11 @@ pub(crate) fn refuse_used(dir: &Path) -> Result<(), CliError> {
     }
     if names.iter().any(|name| is_of_group(name)) {
         return Err(CliError::conflict(format!(
-            "{shown} holds parts of a group, and node-1.toml is not among them: a start that was interrupted leaves such parts, \
-             without any state; so does whoever removes node-1.toml, and then they may hold one"
+            "{shown} holds parts of a group, and node-1.toml, which is made last, is not among them: no node can start there. A quorate up, \
+             restore or recover that was interrupted leaves such parts, and nothing in them has ever run; so does whoever removes \
+             node-1.toml, and then they may hold the only state"
         ))
-        .advise("put node-1.toml back if it was there, else remove the directory or name another --dir"));
+        .advise("put node-1.toml back if it was there, else remove the directory and say the interrupted command again"));
     }
     Ok(())
 }
@@ -126,7 +127,12 @@ mod tests {
         refuse_used(dir.path()).expect("nobody has used it");
         std::fs::create_dir(dir.path().join("node-1")).expect("it is new");
         let half = refuse_used(dir.path()).expect_err("a group was begun there");
-        assert!(half.text.contains("interrupted"), "{half}");
+        assert!(
+            half.text.contains(
+                "no node can start there. A quorate up, restore or recover that was interrupted"
+            ),
+            "{half}"
+        );
         for name in ["a", "b", "c", "d", "e"] {
             std::fs::write(dir.path().join(name), "").expect("there is room");
         }

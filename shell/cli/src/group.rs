@@ -1,6 +1,7 @@
 //! The group that a command is about: where its nodes are, and what this client shows them.
 
 use crate::error::CliError;
+use crate::groups;
 use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{Client, DriverOptions, Endpoint, TlsClient};
@@ -18,6 +19,9 @@ pub(crate) struct GroupArgs {
     /// The group, for example quorate://127.0.0.1:7400.
     #[arg(long, env = "QUORATE_ENDPOINT", default_value = USUAL_ENDPOINT)]
     endpoint: String,
+    /// A further group of the cluster, by its name. The same as --endpoint quorate://NAME@...
+    #[arg(long = "group", value_name = "NAME")]
+    group_name: Option<String>,
     #[command(flatten)]
     tls: TlsArgs,
 }
@@ -46,8 +50,17 @@ impl GroupArgs {
 
     /// Reads the endpoint and the certificates.
     pub(crate) fn read(&self) -> Result<GroupAccess, CliError> {
+        let mut endpoint: Endpoint = self.endpoint.parse().map_err(CliError::endpoint)?;
+        if let Some(name) = &self.group_name {
+            let name = groups::named(name)?;
+            if let Some(other) = endpoint.group.filter(|other| *other != name) {
+                let text = format!("--endpoint names the group {other}, and --group {name}");
+                return Err(CliError::usage(text).advise("leave one of them out"));
+            }
+            endpoint.group = Some(name);
+        }
         Ok(GroupAccess {
-            endpoint: self.endpoint.parse().map_err(CliError::endpoint)?,
+            endpoint,
             tls: self.tls.read()?,
         })
     }
@@ -73,6 +86,18 @@ impl GroupAccess {
         })
     }
 
+    /// Another group of the same cluster: the first one, or the one of this name.
+    pub(crate) fn of_group(&self, name: Option<&str>) -> GroupAccess {
+        GroupAccess {
+            endpoint: Endpoint {
+                group: name.map(str::to_owned),
+                object: None,
+                ..self.endpoint.clone()
+            },
+            tls: self.tls.clone(),
+        }
+    }
+
     /// The certificates, if there are any.
     pub(crate) fn tls(&self) -> Option<&TlsClient> {
         self.tls.as_deref()
@@ -85,6 +110,7 @@ impl GroupAccess {
             tls: self.tls.clone(),
             ..DriverOptions::default()
         };
-        Client::connect(&self.endpoint, options, Some(timeout)).map_err(CliError::connect)
+        Client::connect(&self.endpoint, options, Some(timeout))
+            .map_err(|error| groups::told_of(error, &self.endpoint, self.tls()))
     }
 }

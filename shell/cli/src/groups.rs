@@ -9,7 +9,9 @@ use crate::status;
 use crate::table::table;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use quorate_client::{Answer, CallCause, CallError, Endpoint, Operation};
+use quorate_client::{
+    Answer, CallCause, CallError, ConnectError, Endpoint, Operation, TlsClient, node_status,
+};
 use quorate_host::{HostConfig, HostedObject, PythonConfig};
 use quorate_node::{
     GroupSetup, GroupStatus, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig, SandboxConfig,
@@ -116,13 +118,48 @@ pub(crate) fn first_group(group: &GroupArgs) -> Result<GroupAccess, CliError> {
     match &access.endpoint.group {
         None => Ok(access),
         Some(name) => Err(CliError::usage(format!(
-            "--endpoint names the group {name}: only the cluster's first group has other groups, and nodes that join"
+            "the group {name} is named: only the cluster's first group has other groups, and nodes that join"
         ))
-        .advise("leave out what stands before the @")),
+        .advise("leave out --group, and what stands before the @ of --endpoint")),
     }
 }
 
-fn named(name: &str) -> Result<String, CliError> {
+/// Why no client or status of the group at `endpoint` is to be had: of a group that there is not, which ones there are.
+pub(crate) fn told_of(
+    error: ConnectError,
+    endpoint: &Endpoint,
+    tls: Option<&TlsClient>,
+) -> CliError {
+    let (ConnectError::NoSuchGroup { .. }, Some(name)) = (&error, &endpoint.group) else {
+        return CliError::connect(error);
+    };
+    let first = Endpoint {
+        group: None,
+        ..endpoint.clone()
+    };
+    let asked = first.addresses.iter();
+    let mut told = asked.filter_map(|address| {
+        let report = node_status(address, first.group_id(), ANSWER_MAX, tls).ok()?;
+        let document = status::parse(&report).ok()?;
+        serde_json::from_value::<Vec<GroupStatus>>(document["groups"].clone()).ok()
+    });
+    let Some(groups) = told.next() else {
+        return CliError::connect(error);
+    };
+    if groups.iter().any(|group| group.name == *name) {
+        let text = format!("the group {name} is not served there: {error}");
+        return CliError::not_found(text).advise("look at quorate group list");
+    }
+    let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+    let there = match names.is_empty() {
+        true => "the cluster has no group beside its first one".to_owned(),
+        false => format!("beside its first one the cluster has {}", names.join(", ")),
+    };
+    CliError::not_found(format!("there is no group {name}: {there}"))
+        .advise("quorate group list shows them; without a name the first group is meant")
+}
+
+pub(crate) fn named(name: &str) -> Result<String, CliError> {
     match GroupChange::is_name(name) {
         true => Ok(name.to_owned()),
         false => Err(CliError::usage(format!(
@@ -239,7 +276,11 @@ fn nodes(args: &CreateArgs, access: &GroupAccess) -> Result<NodeSet, CliError> {
 }
 
 /// Has a change decided, and returns the slot since which it is so.
-fn decide(access: &GroupAccess, timeout: Duration, change: GroupChange) -> Result<u64, CliError> {
+pub(crate) fn decide(
+    access: &GroupAccess,
+    timeout: Duration,
+    change: GroupChange,
+) -> Result<u64, CliError> {
     let client = access.connect(timeout)?;
     let name = change.name().to_owned();
     match client.perform(Operation::ChangeGroups { change }) {
@@ -255,6 +296,14 @@ fn decide(access: &GroupAccess, timeout: Duration, change: GroupChange) -> Resul
             let text = format!("there is no group {name}");
             Err(CliError::not_found(text).advise("quorate group list names those that there are"))
         }
+        Err(CallError::Invalid(CallCause::LevelNotSpoken)) => Err(CliError::conflict(format!(
+            "a node begins to serve a group that was there before it only where the cluster's first group is at level {}: nothing has changed",
+            GroupChange::SERVE_LEVEL
+        ))
+        .advise(format!(
+            "quorate view set level={} for the first group, once all its members speak it",
+            GroupChange::SERVE_LEVEL
+        ))),
         Err(error @ CallError::Invalid(CallCause::ImpossibleGroup)) => {
             Err(CliError::conflict(error.to_string())
                 .advise("look at quorate group list and quorate view show"))
@@ -328,7 +377,10 @@ fn states(access: &GroupAccess, timeout: Duration) -> Result<Vec<(u16, GroupStat
 
 fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
     let access = first_group(&args.group)?;
-    let states = states(&access, seconds::duration(args.timeout))?;
+    let timeout = seconds::duration(args.timeout);
+    let states = states(&access, timeout)?;
+    let view = status::view_of_group(&access.endpoint, timeout, access.tls())?;
+    let members: BTreeSet<u16> = view.members.iter().map(|member| member.node).collect();
     let mut groups: Vec<&GroupStatus> = states.iter().map(|(_, group)| group).collect();
     groups.sort_by_key(|group| (group.created, group.id));
     groups.dedup_by_key(|group| (group.created, group.id));
@@ -338,6 +390,13 @@ fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
             .filter(|(_, other)| (other.created, other.id) == (group.created, group.id));
         let says = says.filter_map(|(node, other)| Some((*node, other.state.clone()?)));
         says.collect::<Vec<(u16, String)>>()
+    };
+    let serving = |group: &GroupStatus| {
+        let says = of(group);
+        let has_left = |node: &u16| says.iter().any(|(who, how)| who == node && how == "left");
+        let named: BTreeSet<u16> = group.nodes.iter().chain(&group.later).copied().collect();
+        let serving = named.intersection(&members).copied();
+        serving.filter(|node| !has_left(node)).collect::<Vec<u16>>()
     };
     if as_json {
         let groups = groups.iter().map(|group| {
@@ -349,18 +408,20 @@ fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
                 .iter()
                 .map(|(name, class)| json!({"name": name, "class": class}));
             json!({
-                "name": group.name, "id": group.id, "created": group.created, "nodes": group.nodes,
+                "name": group.name, "id": group.id, "created": group.created, "nodes": serving(group),
                 "objects": objects.collect::<Vec<_>>(), "states": states.collect::<Vec<_>>(),
             })
         });
         return print::line(serde_json::Value::Array(groups.collect()));
     }
     let rows = groups.iter().map(|group| {
-        let nodes: Vec<String> = group.nodes.iter().map(u16::to_string).collect();
+        let nodes: Vec<String> = serving(group).iter().map(u16::to_string).collect();
         let classes = group.objects.iter().map(|(_, class)| class.as_str());
         let says = of(group);
         let running = says.iter().filter(|(_, state)| state == "running").count();
-        let others = says.iter().filter(|(_, state)| state != "running");
+        let others = says
+            .iter()
+            .filter(|(_, state)| state != "running" && state != "left");
         let others = others.map(|(node, state)| format!("; node {node} {state}"));
         vec![
             group.name.clone(),
@@ -368,7 +429,7 @@ fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
             nodes.join(","),
             format!(
                 "{running} of {} run{}",
-                group.nodes.len(),
+                nodes.len(),
                 others.collect::<String>()
             ),
         ]
@@ -403,6 +464,7 @@ mod tests {
                 id: 7,
                 created: 9,
                 nodes: vec![1, 2, 3, 4],
+                later: Vec::new(),
                 objects: Vec::new(),
                 state: state.map(str::to_owned),
             };

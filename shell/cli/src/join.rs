@@ -12,7 +12,7 @@ use crate::own_node::OwnNode;
 use crate::print;
 use crate::seconds;
 use crate::status;
-use crate::view_change;
+use crate::view_deciding;
 use clap::{Args, ValueEnum};
 use quorate_client::{AdminConnection, Answer, Operation};
 use quorate_node::{GroupConfiguration, MemberConfig, NodeConfig};
@@ -238,7 +238,7 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     node.start(&args.dir.join(FILE), args.insecure, args.speaks)?;
     let voted = match caught_up(&access, own, number, &node, until) {
         Ok(()) if args.roles.contains(&JoinRole::Acceptor) => {
-            view_change::let_vote(&access, own.node, until)
+            view_deciding::let_vote(&access, own.node, until)
         }
         other => other.map(|()| number),
     };
@@ -295,7 +295,7 @@ fn ask_configuration(access: &GroupAccess, secret: Secret) -> Result<GroupConfig
                 });
             }
             // One that is behind does not know the token yet.
-            Ok(_) => last = Some(view_change::not_invited()),
+            Ok(_) => last = Some(view_deciding::not_invited()),
             Err(error) => last = last.or(Some(CliError::connect(error))),
         }
     }
@@ -351,7 +351,7 @@ fn become_member(
             role: args.role(),
         };
         let left = until.saturating_duration_since(Instant::now());
-        match view_change::perform(access, left, (view.number, &join)) {
+        match view_deciding::perform(access, left, (view.number, &join)) {
             Ok(_) => return Ok(view.number + 1),
             // Another change came first: there is a newer view to change.
             Err(error)

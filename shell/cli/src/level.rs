@@ -4,7 +4,7 @@ use crate::error::{CliError, code};
 use crate::group::GroupAccess;
 use crate::print;
 use crate::status;
-use crate::view_change::perform;
+use crate::view_deciding::perform;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
 use quorate_types::{Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};

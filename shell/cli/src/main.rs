@@ -39,6 +39,7 @@ mod rebuild;
 mod recover;
 mod restore;
 mod seconds;
+mod serving;
 mod skip;
 mod snapshot;
 mod speaks;
@@ -50,6 +51,7 @@ mod up;
 mod verify;
 mod view;
 mod view_change;
+mod view_deciding;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use error::CliError;

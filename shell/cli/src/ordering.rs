@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::group::GroupAccess;
 use crate::print;
 use crate::status;
-use crate::view_change::{ANSWER_MAX, perform};
+use crate::view_deciding::{ANSWER_MAX, perform};
 use clap::ValueEnum;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;

@@ -2,6 +2,7 @@
 
 use crate::error::{CliError, code};
 use crate::group::{GroupArgs, USUAL_ENDPOINT};
+use crate::groups;
 use crate::print;
 use crate::seconds;
 use clap::Args;
@@ -118,7 +119,7 @@ pub(crate) fn first_report(
         match node_status(address, endpoint.group_id(), timeout, tls) {
             Ok(report) => return Ok(report),
             Err(error @ (ConnectError::Rejected { .. } | ConnectError::NoSuchGroup { .. })) => {
-                return Err(CliError::connect(error));
+                return Err(groups::told_of(error, endpoint, tls));
             }
             // One node may have a wrong certificate and another a right one.
             Err(error @ ConnectError::Tls { .. }) => misfit = Some(error),
@@ -321,6 +322,12 @@ fn concerns(node: &Value) -> Vec<String> {
             "took no snapshot at slot {slot}, so its log grows: {why}"
         ));
     }
+    if let Value::String(why) = &node["trim_waits"]["reason"] {
+        let (slot, seconds) = (&node["trim_waits"]["slot"], &node["trim_waits"]["seconds"]);
+        concerns.push(format!(
+            "has not trimmed its log for {seconds} s, though a majority holds the snapshot at slot {slot}: {why}"
+        ));
+    }
     if node["is_host_up"] == false {
         concerns.push("waits for its host process: see its log".to_owned());
     }
@@ -358,6 +365,13 @@ mod tests {
         assert!(table.contains("node 3 differs from the majority since slot 40"));
         assert!(table.contains("differs from the majority's by -2500 ms: check its time service"));
         assert!(table.ends_with("sandbox is off"));
+        let waits = json!({"id": 3, "roles": [], "trim_waits": {"slot": 9, "seconds": 12, "reason": "replicas 2 lag"}});
+        assert_eq!(
+            concerns(&waits),
+            [
+                "has not trimmed its log for 12 s, though a majority holds the snapshot at slot 9: replicas 2 lag"
+            ]
+        );
         assert!(!table.contains("frozen") && !table.contains("agreed time"));
     }
 

@@ -1,26 +1,22 @@
 //! `quorate view add`, `remove`, `replace`, `set`, `switch`: a group changes who votes, who belongs to it, how far slots may run
 //! ahead, and how commands are ordered, while it runs.
 
-use crate::error::{CliError, code};
+use crate::error::CliError;
 use crate::group::{GroupAccess, GroupArgs};
 use crate::level::{self, LevelPlan};
 use crate::ordering::{OrderingArg, OrderingPlan};
 use crate::print;
 use crate::seconds;
+use crate::serving::NewServer;
 use crate::status;
+use crate::view_deciding::{ANSWER_MAX, perform};
 use clap::{Args, Subcommand, ValueEnum};
-use quorate_client::{Answer, CallCause, CallError, Operation};
+use quorate_client::Operation;
 use quorate_node::{GroupStatus, ViewStatus};
 use quorate_types::{Level, NodeId, NodeSet, OrderingName, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-
-/// How long one node may take to say that it is up.
-pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_000);
-
-/// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
-const AGAIN_EVERY: Duration = Duration::from_millis(100);
 
 /// What is changed.
 #[derive(Subcommand, Clone, Debug)]
@@ -144,6 +140,15 @@ impl Change {
         }
     }
 
+    /// Who votes that may be no member yet.
+    fn comes(&self) -> Option<u16> {
+        match self {
+            Change::Add { node, .. } => Some(*node),
+            Change::Replace { new, .. } => Some(*new),
+            Change::Remove { .. } | Change::Set { .. } | Change::Switch { .. } => None,
+        }
+    }
+
     /// Who is no member any more.
     fn leaves(&self) -> Option<u16> {
         match self {
@@ -169,6 +174,8 @@ struct Plan {
     leaves: Option<u16>,
     /// Who executes before the change.
     replicas: BTreeSet<u16>,
+    /// Who begins to serve the group first, because it is no member yet.
+    joins: Option<u16>,
     /// The other groups that the leaving node serves.
     serves: Vec<String>,
 }
@@ -187,13 +194,21 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     if let Change::Switch { ordering, .. } = change {
         return switch(ordering.name(), how, &access, as_json);
     }
-    let plan = Plan::read(change, &access)?;
+    let until = Instant::now() + seconds::duration(how.timeout);
+    let joins = change.comes().map(|node| NewServer::find(&access, node));
+    let joins = joins.transpose()?.flatten();
+    let mut plan = Plan::read(change, &access, joins.as_ref())?;
     if how.dry_run {
         return plan.tell(as_json);
     }
     plan.check(how.force)?;
+    if let Some(server) = joins {
+        server.join(&access, until)?;
+        plan = Plan::read(change, &access, None)?;
+        plan.check(how.force)?;
+    }
     let number = plan.number + 1;
-    let slot = plan.perform(&access, seconds::duration(how.timeout))?;
+    let slot = plan.perform(&access, until.saturating_duration_since(Instant::now()))?;
     if as_json {
         print::line(json!({
             "number": number, "first_slot": slot, "acceptors": plan.after, "window": plan.window.1, "left": plan.leaves,
@@ -246,7 +261,11 @@ fn switch(
 }
 
 impl Plan {
-    fn read(change: &Change, access: &GroupAccess) -> Result<Plan, CliError> {
+    fn read(
+        change: &Change,
+        access: &GroupAccess,
+        joins: Option<&NewServer>,
+    ) -> Result<Plan, CliError> {
         let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
         let view: ViewStatus =
             serde_json::from_value(document["view"].clone()).map_err(|error| {
@@ -260,19 +279,34 @@ impl Plan {
         };
         let up = nodes.filter(votes);
         let up = up.filter_map(|node| u16::try_from(node["id"].as_u64()?).ok());
-        let mut plan = Plan::new(change, &view, up.collect())?;
+        let joins = joins.map(|server| server.node);
+        let mut plan = Plan::new(change, &view, (up.chain(joins).collect(), joins))?;
         let groups: Vec<GroupStatus> = serde_json::from_value(document["groups"].clone())
             .map_err(|error| CliError::failed(format!("the groups of a node: {error}")))?;
-        let served = groups.into_iter().filter(|group| {
-            let leaves = plan.leaves.as_ref();
-            leaves.is_some_and(|node| group.nodes.contains(node))
-        });
-        plan.serves = served.map(|group| group.name).collect();
+        if let Some(node) = plan.leaves {
+            let named =
+                |group: &GroupStatus| group.nodes.iter().chain(&group.later).any(|n| *n == node);
+            // A group of which nobody answers may have it still.
+            let is_member = |group: &GroupStatus| {
+                let of = access.of_group(Some(&group.name));
+                let view = status::view_of_group(&of.endpoint, ANSWER_MAX, of.tls());
+                view.map_or(true, |view| view.members.iter().any(|m| m.node == node))
+            };
+            let served = groups
+                .into_iter()
+                .filter(|group| named(group) && is_member(group));
+            plan.serves = served.map(|group| group.name).collect();
+        }
         Ok(plan)
     }
 
-    fn new(change: &Change, view: &ViewStatus, up: BTreeSet<u16>) -> Result<Plan, CliError> {
-        let members: BTreeSet<u16> = view.members.iter().map(|member| member.node).collect();
+    fn new(
+        change: &Change,
+        view: &ViewStatus,
+        (up, joins): (BTreeSet<u16>, Option<u16>),
+    ) -> Result<Plan, CliError> {
+        let members = view.members.iter().map(|member| member.node);
+        let members: BTreeSet<u16> = members.chain(joins).collect();
         let before: BTreeSet<u16> = view.acceptors.iter().copied().collect();
         let mut plan = Plan {
             number: view.number,
@@ -281,6 +315,7 @@ impl Plan {
             up,
             window: (view.window, view.window),
             leaves: change.leaves(),
+            joins,
             serves: Vec::new(),
             replicas: view.replicas.iter().copied().collect(),
         };
@@ -382,7 +417,7 @@ impl Plan {
         if let (Some(node), false) = (self.leaves, self.serves.is_empty()) {
             let groups = self.serves.join(", ");
             return Some(format!(
-                "node {node} was named for the groups {groups}, which lose it"
+                "node {node} serves the groups {groups} too, which lose it"
             ));
         }
         let (up, all) = (self.up_after(), self.after.len());
@@ -413,7 +448,11 @@ impl Plan {
             return Err(CliError::conflict(format!(
                 "{warning}: refused, nothing has changed"
             ))
-            .advise("take it out of these groups first (quorate view remove NODE --endpoint quorate://GROUP@...), then say --force"));
+            .advise(format!(
+                "move each to another node first: quorate view replace {} NEW --group {}; or say --force",
+                self.leaves.unwrap_or_default(),
+                self.serves[0]
+            )));
         }
         Err(CliError::conflict(format!(
             "{warning}: refused, the loss of one more stops the group; nothing has changed"
@@ -428,7 +467,7 @@ impl Plan {
             return print::line(json!({
                 "after": self.number, "acceptors": self.after, "join": joins, "leave": leaves,
                 "up": self.after.intersection(&self.up).collect::<Vec<_>>(), "needed": self.majority(),
-                "window": self.window.1, "leaves": self.leaves, "warning": self.warning(),
+                "window": self.window.1, "leaves": self.leaves, "serves": self.joins, "warning": self.warning(),
             }));
         }
         let list = |nodes: &mut dyn Iterator<Item = &u16>| {
@@ -444,6 +483,9 @@ impl Plan {
             if !nodes.is_empty() {
                 text = format!("{text}; {says} {}", list(&mut nodes.iter()));
             }
+        }
+        if let Some(node) = self.joins {
+            text = format!("{text}; node {node} begins to serve the group first");
         }
         if let Some(node) = self.leaves {
             text = format!("{text}; node {node} leaves the group for good");
@@ -462,106 +504,10 @@ impl Plan {
     }
 }
 
-/// Has a change of view `number` decided, and returns the first slot of the new view. While the view before is not yet over, it asks
-/// again.
-pub(crate) fn perform(
-    access: &GroupAccess,
-    timeout: Duration,
-    (number, change): (u64, &Operation),
-) -> Result<u64, CliError> {
-    let until = Instant::now() + timeout;
-    let client = access.connect(timeout)?;
-    let is_newest = || -> Result<bool, CliError> {
-        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-        Ok(view.number == number)
-    };
-    loop {
-        match client.perform(change.clone()) {
-            Ok(Answer::Checkpointed(slot)) => return Ok(slot.0),
-            Ok(Answer::Called(_) | Answer::Read { .. }) => {
-                return Err(CliError::failed("the node did not answer with a slot"));
-            }
-            Err(CallError::Invalid(CallCause::ViewConflict))
-                if Instant::now() + AGAIN_EVERY < until && is_newest()? =>
-            {
-                std::thread::sleep(AGAIN_EVERY);
-            }
-            Err(error) => return Err(refused(error, number)),
-        }
-    }
-}
-
-/// The token of a node that wants to join opens nothing.
-pub(crate) fn not_invited() -> CliError {
-    CliError::conflict(
-        "this token was used, its time is over, or the group never gave it: nothing has changed",
-    )
-    .advise("ask for another one: quorate node invite")
-}
-
-/// Lets a member vote, whatever else changes about the view. Returns the number of the view in which it does.
-pub(crate) fn let_vote(access: &GroupAccess, node: u16, until: Instant) -> Result<u64, CliError> {
-    loop {
-        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-        if view.acceptors.contains(&node) {
-            return Ok(view.number);
-        }
-        let acceptors = view.acceptors.iter().chain([&node]);
-        let change = ViewChange {
-            after: ViewNumber(view.number),
-            acceptors: acceptors.copied().map(NodeId).collect(),
-            window: view.window,
-        };
-        let change = Operation::ChangeView {
-            change,
-            leaves: None,
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        match perform(access, left, (view.number, &change)) {
-            // The nodes may not be linked yet, or another change came first.
-            Err(error) if error.code == code::CONFLICT && Instant::now() < until => {
-                std::thread::sleep(AGAIN_EVERY);
-            }
-            Err(error) => return Err(error),
-            Ok(_) => {}
-        }
-    }
-}
-
-fn refused(error: CallError, number: u64) -> CliError {
-    let look = "look at `quorate view show`, and say it again if it is still what you want";
-    match error {
-        CallError::Invalid(CallCause::ViewConflict) => CliError::conflict(format!(
-            "view {number} is not changed so: another change came first, or the last one is not yet over. It is over once a majority \
-             has a snapshot of what was decided before it"
-        ))
-        .advise(look),
-        CallError::Invalid(CallCause::ViewNotReady) => CliError::conflict(
-            "too few of the new acceptors are linked to the node that was asked: nothing has changed",
-        )
-        .advise("start the nodes first, or name others"),
-        CallError::Invalid(CallCause::NotInvited) => not_invited(),
-        CallError::Invalid(CallCause::LevelNotSpoken) => CliError::conflict(format!(
-            "view {number} is not changed so: a member is not linked to the node that was asked, or does not speak the level, or the \
-             node that joins does not. Nothing has changed"
-        ))
-        .advise("look at `quorate status`: every member must be up, with a version that speaks the level"),
-        CallError::Invalid(CallCause::NoSuchView) => CliError::conflict(format!(
-            "view {number} is not changed so: a node that is named is no member, or is one already. Nothing has changed"
-        ))
-        .advise("look at `quorate view show`"),
-        CallError::OutcomeUnknown(_) => CliError::call(error).advise(look),
-        CallError::Invalid(CallCause::NoSnapshots) => CliError::with_code(
-            code::CONFLICT,
-            "this group runs without snapshots: what was decided in a view that ended would be kept by nobody who joins",
-        ),
-        other => CliError::call(other),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::code;
 
     fn plan(after: &[u16], up: &[u16]) -> Plan {
         Plan {
@@ -571,6 +517,7 @@ mod tests {
             up: up.iter().copied().collect(),
             window: (1024, 1024),
             leaves: None,
+            joins: None,
             serves: Vec::new(),
             replicas: [1, 2, 3, 4, 5].into(),
         }

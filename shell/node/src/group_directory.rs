@@ -2,7 +2,7 @@
 //! when the group is dropped.
 //!
 //! ```text
-//! groups/orders@1043/   the node of the group `orders`, created in slot 1043 of the first group
+//! groups/orders@1043/   the node of the group `orders`, which it serves since slot 1043 of the first group
 //! made/orders@1043      its configuration: it was made here once, so a directory that is gone has lost votes
 //! ```
 
@@ -78,11 +78,16 @@ fn parsed(directory: &str) -> Option<(&str, Slot)> {
 }
 
 impl GroupDirectory {
-    pub(crate) fn of(first: &Path, group: &GroupEntry, is_whole: bool) -> GroupDirectory {
+    /// That of a node which serves the group since a slot of the first one.
+    pub(crate) fn of(
+        first: &Path,
+        (group, since): (&GroupEntry, Slot),
+        is_whole: bool,
+    ) -> GroupDirectory {
         GroupDirectory {
             first: first.to_owned(),
             name: group.name.clone(),
-            created: group.created,
+            created: since,
             made_of: Some(MadeOf {
                 group: group.clone(),
                 is_whole,

@@ -5,7 +5,7 @@ use crate::config::{
     Hex, MemberConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig, SnapshotConfig,
 };
 use crate::{NodeConfig, NodeError};
-use quorate_types::{GroupChange, GroupEntry, OrderingName};
+use quorate_types::{GroupChange, GroupEntry, GroupMember, OrderingName, Slot};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -79,12 +79,18 @@ impl GroupSetup {
                 }
             }
         }
-        let members = group.members.iter().map(|member| MemberConfig {
+        let configured = |member: &GroupMember| MemberConfig {
             node: member.node.0,
             incarnation: Hex(member.incarnation.0),
             address: member.address.clone(),
             admin: None,
-        });
+        };
+        // Who was named later finds the others, and is no member before the group's own log says so.
+        let is_later = |(_, member): &(Slot, GroupMember)| member.node == first.node_id();
+        let known = match group.later.iter().any(is_later) {
+            true => group.named().into_iter().map(configured).collect(),
+            false => Vec::new(),
+        };
         let config = NodeConfig {
             group: group.id().0,
             name: Some(group.name.clone()),
@@ -98,8 +104,8 @@ impl GroupSetup {
             check_reads: self.check_reads,
             snapshot: self.snapshot,
             objects,
-            members: members.collect(),
-            known: Vec::new(),
+            members: group.members.iter().map(configured).collect(),
+            known,
             known_view: 0,
             ..first.clone()
         };

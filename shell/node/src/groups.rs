@@ -62,7 +62,8 @@ pub(crate) struct OtherGroups {
     code: OtherCode,
     /// Connections that all groups may have together where there is one, and the account of those that they have.
     process: (usize, Places),
-    /// What was decided when it was last looked at; `None` before the first look.
+    /// What was decided when it was last looked at; `None` before the first look, and while a group is to be begun anew that this node
+    /// has not left yet.
     known: Option<Arc<Vec<GroupEntry>>>,
     running: BTreeMap<GroupId, Running>,
     /// Nodes of groups that were dropped, on their way.
@@ -70,6 +71,7 @@ pub(crate) struct OtherGroups {
 }
 
 struct Running {
+    /// Since when this node serves the group: the slot of the first group that names its directory.
     created: Slot,
     mailbox: Arc<Mailbox>,
     /// Taken when it is waited for.
@@ -93,6 +95,9 @@ pub struct GroupStatus {
     pub created: u64,
     /// The nodes that served it when it was created.
     pub nodes: Vec<u16>,
+    /// The nodes that were named for it later.
+    #[serde(default)]
+    pub later: Vec<u16>,
     /// What its objects are called, and their classes.
     pub objects: Vec<(String, String)>,
     /// How the asked node serves it: `running`, `starting`, `failed: ` and why, `left`; `None` if it never did.
@@ -207,8 +212,9 @@ impl OtherGroups {
     fn end_dropped(&mut self, groups: &[GroupEntry], applied: Slot) {
         self.ending.retain(|running| !running.has_ended());
         let is_over = |(id, running): (&GroupId, &Running)| {
+            // A node that was named later serves the group since a later slot than that in which it was created.
             let is_there =
-                |group: &GroupEntry| (group.id(), group.created) == (*id, running.created);
+                |group: &GroupEntry| group.id() == *id && group.created <= running.created;
             // A directory that is newer than what is known here was made by somebody who knew more.
             running.created <= applied && !groups.iter().any(is_there)
         };
@@ -239,10 +245,8 @@ impl OtherGroups {
             .iter()
             .filter(|group| !here.contains_key(&group.id()));
         let elsewhere = elsewhere.map(|group| {
-            let members = group
-                .members
-                .iter()
-                .filter(|member| member.node != own.node);
+            let members = group.named().into_iter();
+            let members = members.filter(|member| member.node != own.node);
             let reached = members.map(|member| (member.node, member.address.clone()));
             (group.id(), OtherGroup::Elsewhere(reached.collect()))
         });
@@ -265,6 +269,7 @@ impl OtherGroups {
             id: group.id().0,
             created: group.created.0,
             nodes: group.members.iter().map(|member| member.node.0).collect(),
+            later: group.later.iter().map(|(_, later)| later.node.0).collect(),
             objects: objects.into_iter().map(|o| (o.name, o.class)).collect(),
             state,
         }
@@ -304,16 +309,26 @@ impl Node {
         for group in groups.iter() {
             // Another machine may have its number now.
             let member = group.member(own.node);
-            let Some(member) = member.filter(|member| member.address == own.address) else {
+            let Some((since, member)) = member.filter(|(_, member)| member.address == own.address)
+            else {
                 continue;
             };
-            let created = group.created;
-            let is_there = |running: &Running| running.created == created;
-            if !others.running.get(&group.id()).is_some_and(is_there) {
-                // Another life of this node may have voted in the group, and its directory would be lost with the votes.
-                let is_whole = lives.contains(&Some(member.voted_as));
-                let directory = GroupDirectory::of(&others.config.dir, group, is_whole);
-                others.run(group.id(), directory);
+            match others.running.get(&group.id()) {
+                Some(running) if running.created == since => {}
+                // It is named anew: what it holds from before goes once it has left the group.
+                Some(running)
+                    if running.created >= group.created
+                        && running.mailbox.state() != GroupState::Left =>
+                {
+                    others.known = None;
+                }
+                Some(_) | None => {
+                    // Another life of this node may have voted in the group, and its directory would be lost with the votes.
+                    let is_whole = lives.contains(&Some(member.voted_as));
+                    let directory =
+                        GroupDirectory::of(&others.config.dir, (group, since), is_whole);
+                    others.run(group.id(), directory);
+                }
             }
         }
         self.find_groups();

@@ -99,6 +99,10 @@ pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 pub(crate) const CURRENT_WITHIN: quorate_types::Duration =
     quorate_types::Duration::from_millis(2_000);
 
+/// A trim of the log that waits longer than this is told of: a vote that waits for slots in flight takes much less.
+pub(crate) const TRIM_WAIT_TOLD: quorate_types::Duration =
+    quorate_types::Duration::from_millis(10_000);
+
 /// Calls at which hosts died that are noted for the next start, until one begins behind them: a timer that repeats may end hosts every
 /// few seconds, and 4,096 lines are written and synced in less time than a host takes to start.
 pub(crate) const DEATHS_NOTED_MAX: usize = 4_096;

@@ -180,6 +180,11 @@ fn gauges(status: &NodeStatus) -> Vec<Line> {
         ),
         ("log_bytes", "Bytes of the log's files", counts.log_bytes),
         (
+            "trim_wait_seconds",
+            "For how long the log has not been trimmed though a majority holds a snapshot; 0 below ten seconds",
+            status.trim_waits.as_ref().map_or(0, |wait| wait.seconds),
+        ),
+        (
             "log_shortage",
             "How short the log's disk is of room: 0 plenty, 1 scarce, 2 only the reserve, 3 full",
             counts.log_shortage,
@@ -191,6 +196,11 @@ fn counters(status: &NodeStatus) -> Vec<Line> {
     let counts = &status.counts;
     vec![
         ("elections", "Elections begun", status.elections),
+        (
+            "trims_deferred",
+            "Votes for the trim of logs that waited until the acceptor held what was before",
+            counts.trims_deferred,
+        ),
         ("turns", "Turns of the loop", counts.turns),
         ("read_bytes", "Bytes read from sockets", counts.bytes_in),
         (

@@ -4,7 +4,7 @@ use crate::clock::wall_time;
 use crate::drift::DriftStatus;
 use crate::groups::GroupStatus;
 use crate::journal::Journal;
-use crate::limits::CURRENT_WITHIN;
+use crate::limits::{CURRENT_WITHIN, TRIM_WAIT_TOLD};
 use crate::node::Node;
 use crate::observing::Observing;
 use crate::poison_call::PoisonCallStatus;
@@ -12,6 +12,7 @@ use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
 use quorate_ordering::Role;
+use quorate_replica::{TrimHindrance, TrimWait};
 use quorate_types::{
     GroupId, Incarnation, Level, Member, NodeId, ObjectSpec, Persistence, Time, View,
 };
@@ -69,6 +70,9 @@ pub struct NodeStatus {
     pub stable: u64,
     /// Last slot trimmed from the log.
     pub trimmed: u64,
+    /// What has kept the log from being trimmed for a while.
+    #[serde(default)]
+    pub trim_waits: Option<TrimWaitStatus>,
     /// Slots known to be decided anywhere and not executed here; `None` while the node does not know what is decided.
     pub lag: Option<u64>,
     /// At most so many milliseconds ago the objects' state was the newest that a leader knew decided; `None` if the node
@@ -155,6 +159,17 @@ pub struct SnapshotFailure {
     pub reason: String,
 }
 
+/// A stable snapshot for which the log has not been trimmed for long.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TrimWaitStatus {
+    /// Of which slot.
+    pub slot: u64,
+    /// For how many seconds nothing has been trimmed.
+    pub seconds: u64,
+    /// What is waited for.
+    pub reason: String,
+}
+
 /// The view as status documents show it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ViewStatus {
@@ -211,6 +226,9 @@ pub struct Counts {
     pub held_bytes: u64,
     /// Slots that may be proposed before the window is full.
     pub window_left: u64,
+    /// Votes for the trim of logs that were given only once what was before was held, or not yet.
+    #[serde(default)]
+    pub trims_deferred: u64,
     /// Turns of the loop.
     pub turns: u64,
     /// Bytes read from sockets.
@@ -306,6 +324,7 @@ impl Node {
                 }),
             stable: status.stable.0,
             trimmed: status.trimmed.0,
+            trim_waits: status.trim_wait.and_then(|wait| trim_waits(wait, now)),
             lag: age.map(|_| status.lag),
             age_ms: age.map(|age| age.as_millis()),
             digest: match status.is_witness {
@@ -362,6 +381,7 @@ impl Node {
             backlog: status.backlog as u64,
             held_bytes: status.ordering.held_bytes as u64,
             window_left: status.ordering.window_left,
+            trims_deferred: status.ordering.deferred,
             turns: self.turns,
             bytes_in: net.bytes_in,
             bytes_out: net.bytes_out,
@@ -405,6 +425,29 @@ impl Node {
         let held = has.iter().filter(|(_, is_held)| *is_held);
         held.map(|(name, _)| (*name).to_owned()).collect()
     }
+}
+
+/// What is told of a trim that waits, if it does for long.
+fn trim_waits(wait: TrimWait, now: Time) -> Option<TrimWaitStatus> {
+    let waited = now.since(wait.since);
+    let reason = match wait.hindrance {
+        TrimHindrance::Replicas(nodes) => {
+            let nodes: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+            format!(
+                "replicas {} lag a little behind the snapshot",
+                nodes.join(", ")
+            )
+        }
+        TrimHindrance::Votes => {
+            "acceptors have not voted for it: they do once they hold all slots before it".to_owned()
+        }
+        TrimHindrance::Leader => "the leader has not had the trim decided".to_owned(),
+    };
+    (waited >= TRIM_WAIT_TOLD).then(|| TrimWaitStatus {
+        slot: wait.slot.0,
+        seconds: waited.as_millis() / 1_000,
+        reason,
+    })
 }
 
 fn poison_statuses(

@@ -6,8 +6,8 @@
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
 use crate::objects::snapshots::Weight;
-use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots};
-use quorate_ordering::{Lane, Ordering};
+use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots, TrimHindrance, TrimWait};
+use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, View};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +49,8 @@ pub(crate) struct Agreement {
 struct Untrimmed {
     slot: Slot,
     digest: Digest,
+    /// Since when nothing was trimmed though there was a stable snapshot.
+    waits_since: Time,
     /// Where the log is kept from: at the first snapshot since the last trim. A newer one does not prolong the wait.
     since: Weight,
 }
@@ -405,7 +407,7 @@ impl<O: Ordering> Replica<O> {
         self.agreement.keep_agreed(self.config.own, slot);
         // Once agreed, always agreed: each replica that installs the snapshot adds a copy.
         if let Some(digest) = self.agreement.agreed_at(slot) {
-            self.try_trim(slot, digest);
+            self.try_trim(now, slot, digest);
         }
     }
 
@@ -418,16 +420,21 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn try_trim(&mut self, slot: Slot, digest: Digest) {
+    fn try_trim(&mut self, now: Time, slot: Slot, digest: Digest) {
         let is_held = self.is_held_enough(slot, digest) || planted(Plant::TrimByOne);
         if is_held && slot > self.agreement.stable {
             self.agreement.stable = slot;
             self.checkpoints.became_stable(slot);
-            let before = self.agreement.untrimmed.map(|waiting| waiting.since);
+            let trimmed = self.agreement.trimmed;
+            let before = self
+                .agreement
+                .untrimmed
+                .filter(|waiting| waiting.slot > trimmed);
             self.agreement.untrimmed = Some(Untrimmed {
                 slot,
                 digest,
-                since: before.unwrap_or(self.checkpoints.at_stable()),
+                waits_since: before.map_or(now, |waiting| waiting.waits_since),
+                since: before.map_or(self.checkpoints.at_stable(), |waiting| waiting.since),
             });
         }
         // At the end of the turn the view in force is the one in which commands are ordered.
@@ -443,6 +450,7 @@ impl<O: Ordering> Replica<O> {
             slot,
             digest,
             since,
+            ..
         }) = self.agreement.untrimmed
         else {
             return;
@@ -455,13 +463,42 @@ impl<O: Ordering> Replica<O> {
             // They were enough for the view before.
             return;
         }
-        let holders = self.agreement.holders(slot);
-        let mut others = self.other_keepers().iter();
-        let is_waited_for = others.any(|node| !holders.contains(node) && self.is_linked(node));
-        if is_waited_for && self.may_trim_later(since) {
+        if !self.waited_for(slot, since).is_empty() {
             return;
         }
         self.collect(slot, digest);
+    }
+
+    /// The nodes that a trim for the snapshot at `slot` waits for.
+    fn waited_for(&self, slot: Slot, since: Weight) -> NodeSet {
+        if !self.may_trim_later(since) {
+            return NodeSet::empty();
+        }
+        let holders = self.agreement.holders(slot);
+        let others = self.other_keepers().iter();
+        others
+            .filter(|node| !holders.contains(*node) && self.is_linked(*node))
+            .collect()
+    }
+
+    /// What keeps the log from being trimmed for the newest stable snapshot.
+    pub(crate) fn trim_wait(&self) -> Option<TrimWait> {
+        let trimmed = self.agreement.trimmed;
+        let waiting = self.agreement.untrimmed;
+        let waiting = waiting.filter(|waiting| waiting.slot > trimmed)?;
+        let replicas = self.waited_for(waiting.slot, waiting.since);
+        let hindrance = if !replicas.is_empty() {
+            TrimHindrance::Replicas(replicas)
+        } else if matches!(self.role, Role::Leader { .. }) {
+            TrimHindrance::Votes
+        } else {
+            TrimHindrance::Leader
+        };
+        Some(TrimWait {
+            slot: waiting.slot,
+            since: waiting.waits_since,
+            hindrance,
+        })
     }
 
     /// Whether the log may keep what a stable snapshot covers for a while; it is kept since then.

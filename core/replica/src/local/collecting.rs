@@ -10,7 +10,7 @@ use crate::local::internal::Purpose;
 use crate::{Output, Replica};
 use quorate_ordering::{Event, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Body, Command, CommandId, Digest, Level, Slot, Time};
+use quorate_types::{Body, Command, CommandId, Digest, Level, Refusal, Slot, Time};
 
 /// The trims that are ordered.
 #[derive(Debug, Default)]
@@ -100,15 +100,39 @@ impl<O: Ordering> Replica<O> {
         self.raise(Event::Trimmable { slot, digest });
     }
 
-    /// What a view that is over has not ordered, except trims: the members of the next one may not hold the snapshot, or not read the
-    /// command. Its leader asks anew.
-    pub(crate) fn still_wanted(&mut self, mut commands: Vec<Command>) -> Vec<Command> {
-        let is_collect = |command: &Command| matches!(command.body, Body::Collect { .. });
-        for command in commands.iter().filter(|command| is_collect(command)) {
-            self.internals.landed(command.id);
-            self.collecting.lost();
+    /// What a view that is over has not ordered, and may be ordered in the next one: that may be of a level that does not read all of
+    /// it, and its members may not hold the snapshot of a trim, for which its leader asks anew. A change of a view that is over has no
+    /// effect any more, whoever reads it.
+    pub(crate) fn still_wanted(
+        &mut self,
+        mut commands: Vec<Command>,
+        out: &mut Vec<Output<O::Message>>,
+    ) -> Vec<Command> {
+        let (level, number) = (self.view().level, self.view().number);
+        let refusal = |command: &Command| match &command.body {
+            Body::Collect { .. } => Some(Refusal::ViewConflict),
+            Body::ChangeView { change, .. } if command.level() > Level::UNNAMED => {
+                (change.after < number).then_some(Refusal::ViewConflict)
+            }
+            _ => (command.level() > level).then_some(Refusal::LevelNotSpoken),
+        };
+        let mut refused = Vec::new();
+        commands.retain(|command| match refusal(command) {
+            Some(refusal) => {
+                refused.push((command.clone(), refusal));
+                false
+            }
+            None => true,
+        });
+        for (command, refusal) in refused {
+            match &command.body {
+                // Another copy of it was decided.
+                Body::ChangeView { change, who } if self.replicated.views.has(change, who) => {
+                    self.view_change_known(command.id, *change, out);
+                }
+                _ => self.refused(command.id, refusal, out),
+            }
         }
-        commands.retain(|command| !is_collect(command));
         commands
     }
 }

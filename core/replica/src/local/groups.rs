@@ -6,7 +6,8 @@ use crate::local::internal::Purpose;
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::{
-    Ask, Body, ConnectionId, GroupChange, GroupChangeError, GroupEntry, Refusal, Slot, ToClient,
+    Ask, Body, ConnectionId, GroupChange, GroupChangeError, GroupEntry, Level, Refusal, Slot,
+    ToClient,
 };
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ impl<O: Ordering> Replica<O> {
         self.replicated.groups.all()
     }
 
-    /// An operator creates or drops a group.
+    /// An operator creates or drops a group, or names a node for one.
     pub(crate) fn client_change_groups(
         &mut self,
         (from, request): (ConnectionId, u64),
@@ -28,6 +29,8 @@ impl<O: Ordering> Replica<O> {
             Refusal::StorageFull
         } else if !self.config.decides_groups {
             Refusal::ImpossibleGroup
+        } else if change.level() > self.view().level {
+            Refusal::LevelNotSpoken
         } else if self.internals.group_changes() >= GROUP_CHANGES_WAITING {
             Refusal::Overloaded
         } else {
@@ -45,6 +48,9 @@ impl<O: Ordering> Replica<O> {
         asked: Option<Purpose>,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        if change.level() > Level::UNNAMED {
+            self.levels.written(change.level(), slot);
+        }
         let view = self.replicated.views.current().clone();
         let stamp = self.replicated.stamp;
         let decided = self.replicated.groups.decided((slot, stamp), &view, change);
@@ -61,6 +67,7 @@ fn refusal_of(error: GroupChangeError) -> Refusal {
     match error {
         GroupChangeError::Exists => Refusal::GroupExists,
         GroupChangeError::Unknown => Refusal::UnknownGroup,
+        GroupChangeError::NotSpoken => Refusal::LevelNotSpoken,
         GroupChangeError::TooMany | GroupChangeError::NotMembers | GroupChangeError::Malformed => {
             Refusal::ImpossibleGroup
         }

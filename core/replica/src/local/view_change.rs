@@ -11,7 +11,7 @@ use crate::{Output, PeerMessage, Replica, Snapshots};
 use quorate_ordering::{Entry, Event, Lane, LinkState, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, ConnectionId, Duration, LinkEpoch, MemberChange, NodeId, NodeSet,
+    Ask, Ballot, Body, CommandId, ConnectionId, Duration, LinkEpoch, MemberChange, NodeId, NodeSet,
     Persistence, Refusal, SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError,
     ViewNumber, Wall,
 };
@@ -74,7 +74,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The view that a change leads to which is decided in `slot`. Only who is invited joins.
+    /// The view that a change leads to which is decided in `slot`. Only who is invited joins, and a level is not set that members
+    /// need not read all with which the group goes on.
     fn view_after(
         &self,
         slot: Slot,
@@ -87,6 +88,9 @@ impl<O: Ordering> Replica<O> {
                 if !self.is_invited(*invitation) && !planted(Plant::UninvitedJoins) =>
             {
                 Err(ViewChangeError::NotInvited)
+            }
+            MemberChange::Level(level) if *level < self.replicated.groups.level() => {
+                Err(ViewChangeError::GroupsNotSpoken(*level))
             }
             MemberChange::Same
             | MemberChange::Returns(_)
@@ -243,6 +247,18 @@ impl<O: Ordering> Replica<O> {
                 self.await_view((to, request), change, out);
             }
             Err(error) => refuse(out, to, Ask::Request(request), refusal_of(error)),
+        }
+    }
+
+    /// A change that this node submitted is the one that led to the newest view.
+    pub(crate) fn view_change_known(
+        &mut self,
+        id: CommandId,
+        change: ViewChange,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if let Some(Purpose::ChangeView(to, request)) = self.internals.landed(id) {
+            self.await_view((to, request), change, out);
         }
     }
 
@@ -427,9 +443,9 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
     match error {
         ViewChangeError::Superseded => Refusal::ViewConflict,
         ViewChangeError::NotInvited => Refusal::NotInvited,
-        ViewChangeError::OrderingNotSpoken(..) | ViewChangeError::WitnessesNotSpoken(_) => {
-            Refusal::LevelNotSpoken
-        }
+        ViewChangeError::OrderingNotSpoken(..)
+        | ViewChangeError::WitnessesNotSpoken(_)
+        | ViewChangeError::GroupsNotSpoken(_) => Refusal::LevelNotSpoken,
         ViewChangeError::NoAcceptors
         | ViewChangeError::OnlyWitnesses
         | ViewChangeError::NotAMember(_)

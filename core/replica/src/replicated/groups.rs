@@ -5,8 +5,8 @@
 use crate::limits::GROUPS_MAX;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    GroupChange, GroupChangeError, GroupEntry, GroupId, GroupMember, Incarnation, NodeId, Slot,
-    Stamp, View,
+    GroupChange, GroupChangeError, GroupEntry, GroupId, GroupMember, Incarnation, Level, NodeId,
+    Slot, Stamp, View,
 };
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -77,6 +77,7 @@ impl Groups {
                     created: slot,
                     members: members.ok_or(GroupChangeError::NotMembers)?,
                     setup: setup.clone(),
+                    later: Vec::new(),
                 });
                 Ok(slot)
             }
@@ -86,6 +87,56 @@ impl Groups {
                 Arc::make_mut(&mut self.0).remove(at);
                 Ok(slot)
             }
+            GroupChange::Serve {
+                name,
+                node,
+                incarnation,
+            } => self.serves(slot, view, name, (*node, *incarnation)),
+        }
+    }
+
+    /// A node is named for a group that was there before. Returns the slot since which it is, in this incarnation.
+    fn serves(
+        &mut self,
+        slot: Slot,
+        view: &View,
+        name: &str,
+        (node, incarnation): (NodeId, Incarnation),
+    ) -> Result<Slot, GroupChangeError> {
+        if view.level < GroupChange::SERVE_LEVEL {
+            return Err(GroupChangeError::NotSpoken);
+        }
+        let known = self.named(name).ok_or(GroupChangeError::Unknown)?;
+        if let Some((since, member)) = known.member(node)
+            && member.incarnation == incarnation
+        {
+            return Ok(since);
+        }
+        let voted_as = view.incarnation(node);
+        // A witness has objects of no group.
+        let executes = view.replicas.contains(node);
+        let member = view.member(node).zip(voted_as).filter(|_| executes);
+        let (member, voted_as) = member.ok_or(GroupChangeError::NotMembers)?;
+        let member = GroupMember {
+            node,
+            address: member.address.clone(),
+            voted_as,
+            incarnation,
+        };
+        let groups = Arc::make_mut(&mut self.0);
+        let group = groups.iter_mut().find(|group| group.name == name);
+        let later = &mut group.ok_or(GroupChangeError::Unknown)?.later;
+        later.retain(|(_, other)| other.node != node);
+        later.push((slot, member));
+        later.sort_by_key(|(_, member)| member.node);
+        Ok(slot)
+    }
+
+    /// What a node must speak that is to read a snapshot of them.
+    pub(crate) fn level(&self) -> Level {
+        match self.0.iter().any(|group| !group.later.is_empty()) {
+            true => GroupChange::SERVE_LEVEL,
+            false => Level::UNNAMED,
         }
     }
 
@@ -94,6 +145,12 @@ impl Groups {
         assert!(
             self.0.iter().all(|group| group.created <= applied),
             "groups are created in applied slots"
+        );
+        assert!(
+            self.0
+                .iter()
+                .all(|group| group.later.is_sorted_by(|(_, a), (_, b)| a.node < b.node)),
+            "a node is named once for a group"
         );
     }
 }
@@ -180,7 +237,7 @@ mod tests {
         assert_eq!((made, all.len()), (Ok(Slot(5)), 1));
         let first = all[0].clone();
         assert_eq!(first.member(NodeId(3)), None);
-        let named = first.member(NodeId(2)).unwrap();
+        let (_, named) = first.member(NodeId(2)).unwrap();
         assert_eq!(named.voted_as, Incarnation(7), "as it voted last");
         assert_ne!(named.incarnation, first.members[0].incarnation);
         let (again, all) = decided(6, 10, &create("orders", &[1, 2]));
@@ -194,6 +251,45 @@ mod tests {
         let (_, all) = decided(10, 14, &create("orders", &[1, 2]));
         assert_ne!(all[0].members, first.members, "another group of that name");
         assert_eq!(Groups::restored(&all), Groups(Arc::new(all)));
+    }
+
+    #[test]
+    fn a_node_serves_a_group_that_was_there_before_it_in_the_incarnation_that_was_named_last() {
+        let (mut groups, mut view) = (Groups::default(), view(&[1, 2, 3, 4]));
+        let made = groups.decided((Slot(5), stamp(9)), &view, &create("orders", &[1, 2, 3]));
+        assert_eq!(made, Ok(Slot(5)));
+        let serve = |name: &str, node, incarnation| GroupChange::Serve {
+            name: name.to_owned(),
+            node: NodeId(node),
+            incarnation: Incarnation(incarnation),
+        };
+        let below = groups.decided((Slot(6), stamp(1)), &view, &serve("orders", 4, 70));
+        assert_eq!(below, Err(GroupChangeError::NotSpoken));
+        assert_eq!(groups.level(), Level::UNNAMED);
+        view.level = GroupChange::SERVE_LEVEL;
+        let mut decided = |slot, change: &GroupChange| {
+            let made = groups.decided((Slot(slot), stamp(1)), &view, change);
+            groups.check(Slot(slot));
+            (made, groups.all()[0].clone(), groups.level())
+        };
+        let (made, _, _) = decided(7, &serve("other", 4, 70));
+        assert_eq!(made, Err(GroupChangeError::Unknown));
+        let (made, _, _) = decided(8, &serve("orders", 5, 70));
+        assert_eq!(made, Err(GroupChangeError::NotMembers));
+        let (made, entry, level) = decided(9, &serve("orders", 4, 70));
+        assert_eq!((made, level), (Ok(Slot(9)), GroupChange::SERVE_LEVEL));
+        let (since, member) = entry.member(NodeId(4)).unwrap();
+        assert_eq!((since, member.incarnation), (Slot(9), Incarnation(70)));
+        let (made, again, _) = decided(10, &serve("orders", 4, 70));
+        assert_eq!((made, again), (Ok(Slot(9)), entry), "asked twice");
+        // One that has left comes back as another incarnation.
+        let (made, entry, _) = decided(11, &serve("orders", 2, 71));
+        assert_eq!(made, Ok(Slot(11)));
+        assert_eq!(entry.members.len(), 3, "with whom it began");
+        let named: Vec<u16> = entry.named().iter().map(|member| member.node.0).collect();
+        assert_eq!(named, [1, 2, 3, 4]);
+        let (since, member) = entry.member(NodeId(2)).unwrap();
+        assert_eq!((since, member.incarnation), (Slot(11), Incarnation(71)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::views::{WINDOW, change, fill};
 use crate::world::{World, meta};
 use quorate_ordering::Effect;
-use quorate_replica::{DiskRoom, Input};
+use quorate_replica::{DiskRoom, Input, TrimHindrance};
 use quorate_types::{
     Body, Command, Digest, Duration, Level, Levels, MemberChange, NodeId, Refusal, Slot,
 };
@@ -58,6 +58,33 @@ fn every_node_trims_its_log_when_the_command_is_decided_and_not_before() {
     world.decide(vec![asked[0].1.clone()]);
     world.run();
     assert_eq!(trimmed(&world), [(0, slot), (1, slot), (2, slot)]);
+}
+
+/// Claim rp-120.
+#[test]
+fn what_a_trim_waits_for_is_told_until_the_command_is_decided() {
+    let mut world = world(Level::COLLECTED);
+    let slot = checkpoint(&mut world);
+    let wait = |world: &World, at: usize| world.nodes[at].replica.status().trim_wait;
+    let first = wait(&world, 0).unwrap();
+    assert_eq!((first.slot, first.hindrance), (slot, TrimHindrance::Votes));
+    let other = wait(&world, 1).unwrap();
+    assert_eq!((other.slot, other.hindrance), (slot, TrimHindrance::Leader));
+    world.pass(Duration::from_millis(100));
+    let later = checkpoint(&mut world);
+    let next = wait(&world, 0).unwrap();
+    assert_eq!((next.slot, next.since), (later, first.since), "it waits on");
+    let command = asked(&world)[0].1.clone();
+    world.decide(vec![command]);
+    world.pass(Duration::from_millis(100));
+    let third = checkpoint(&mut world);
+    let next = wait(&world, 0).unwrap();
+    assert_eq!(next.slot, third);
+    let asked = asked(&world);
+    world.decide(vec![meta(asked.last().unwrap().1.body.clone())]);
+    world.run();
+    let left = wait(&world, 0).map(|wait| wait.slot);
+    assert!(left.is_none_or(|left| left > later), "{left:?}");
 }
 
 /// Claim rp-120.

@@ -1,11 +1,12 @@
 //! The groups beside the first one: decided like a call, the same at every replica, and kept in snapshots.
 
-use crate::views::{WINDOW, fill, world};
-use crate::world::{World, refused};
+use crate::views::{WINDOW, change, fill, world};
+use crate::world::{World, meta, refused};
 use bytes::Bytes;
 use quorate_replica::limits::GROUP_CHANGES_WAITING;
 use quorate_types::{
-    Ask, Duration, FromClient, GroupChange, GroupId, NodeId, Refusal, Slot, ToClient,
+    Ask, Body, Duration, FromClient, GroupChange, GroupId, Incarnation, Level, Levels,
+    MemberChange, NodeId, Refusal, Slot, ToClient,
 };
 
 fn create(name: &str, nodes: &[u16]) -> GroupChange {
@@ -43,7 +44,11 @@ fn a_group_is_created_and_dropped_at_every_replica_in_one_slot() {
     let mut world = world();
     let slot = ask(&mut world, 1, create("orders", &[0, 2])).unwrap();
     let all = world.nodes[0].replica.groups().clone();
-    let member = |node| all[0].member(NodeId(node)).cloned();
+    let member = |node| {
+        all[0]
+            .member(NodeId(node))
+            .map(|(_, member)| member.clone())
+    };
     assert_eq!((all[0].name.as_str(), all[0].created), ("orders", slot));
     assert_eq!(all[0].id(), GroupId::named("orders"));
     let (one, two) = (member(0).unwrap(), member(2).unwrap());
@@ -65,7 +70,10 @@ fn a_group_is_created_and_dropped_at_every_replica_in_one_slot() {
     let later = ask(&mut world, 0, create("orders", &[0, 2])).unwrap();
     let second = world.nodes[2].replica.groups()[0].clone();
     assert!(
-        later > slot && second.member(NodeId(2)) != Some(&two),
+        later > slot
+            && second
+                .member(NodeId(2))
+                .is_some_and(|(_, member)| *member != two),
         "it is another group"
     );
 }
@@ -111,4 +119,51 @@ fn only_the_first_group_decides_which_others_there_are() {
     assert_eq!(refused, Err(Refusal::ImpossibleGroup));
     fill(&mut world, 1);
     assert!(world.nodes[0].replica.groups().is_empty());
+}
+
+fn serve(name: &str, node: u16, incarnation: u64) -> GroupChange {
+    GroupChange::Serve {
+        name: name.to_owned(),
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+    }
+}
+
+/// Claim rp-105.
+#[test]
+fn a_node_is_named_for_a_group_later_only_where_all_members_read_it_and_then_the_level_stays() {
+    let mut low = world();
+    ask(&mut low, 1, create("orders", &[0, 2])).unwrap();
+    let refused = ask(&mut low, 1, serve("orders", 1, 7));
+    assert_eq!(refused, Err(Refusal::LevelNotSpoken));
+    let mut world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.view.level = GroupChange::SERVE_LEVEL;
+        config.speaks = Levels::new(Level(19), GroupChange::SERVE_LEVEL).unwrap();
+    });
+    ask(&mut world, 1, create("orders", &[0, 2])).unwrap();
+    let slot = ask(&mut world, 1, serve("orders", 1, 7)).unwrap();
+    assert_eq!(ask(&mut world, 2, serve("orders", 1, 7)), Ok(slot), "again");
+    for node in &world.nodes {
+        let (since, member) = node.replica.groups()[0].member(NodeId(1)).unwrap();
+        assert_eq!((since, member.incarnation), (slot, Incarnation(7)));
+    }
+    world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1, 2]),
+        who: MemberChange::Level(Level(20)),
+    })]);
+    fill(&mut world, WINDOW);
+    let level = world.nodes[0].replica.view().level;
+    assert_eq!(
+        level,
+        GroupChange::SERVE_LEVEL,
+        "snapshots say who was named"
+    );
+    ask(&mut world, 0, dropped("orders")).unwrap();
+    world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1, 2]),
+        who: MemberChange::Level(Level(20)),
+    })]);
+    fill(&mut world, WINDOW);
+    assert_eq!(world.nodes[0].replica.view().level, Level(20));
 }

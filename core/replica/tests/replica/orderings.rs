@@ -2,6 +2,7 @@
 
 use crate::views::{WINDOW, change, fill, refusal};
 use crate::world::{World, meta};
+use quorate_ordering::Effect;
 use quorate_types::{
     Body, FromClient, Level, Levels, MemberChange, OrderingName, Refusal, Slot, ToClient,
     ViewNumber,
@@ -119,4 +120,27 @@ fn no_decided_change_leaves_a_group_with_an_ordering_above_its_level() {
         MemberChange::Ordering(OrderingName::Libpaxos),
     );
     assert_eq!(view_of(&world, 0), lowered, "its members need not know it");
+}
+
+/// A switch waited in a partition while the group went to a lower level: builds of that level, which may have come since, would find
+/// it in the log and not read it.
+///
+/// Claim rp-121.
+#[test]
+fn a_switch_that_a_view_did_not_order_is_not_ordered_in_the_next_one() {
+    let mut world = world(TOP);
+    world.shared.borrow_mut().holds_submissions = true;
+    switch(&mut world, 1, OrderingName::Libpaxos);
+    let submitted = world.shared.borrow().submitted.clone();
+    let [(0, waiting)] = &submitted[..] else {
+        panic!("one command was submitted: {submitted:?}");
+    };
+    decided(&mut world, 1, MemberChange::Level(Level(20)));
+    assert_eq!(refusal(&mut world, 50), None, "it waits");
+    let commands = vec![waiting.clone()];
+    world.effect(0, Effect::Unordered { commands });
+    assert_eq!(refusal(&mut world, 50), Some(Refusal::ViewConflict));
+    assert_eq!(world.nodes[0].replica.status().ordering.waiting, 0);
+    let lowered = (ViewNumber(2), Level(20), OrderingName::Paxos);
+    assert_eq!(view_of(&world, 0), lowered);
 }

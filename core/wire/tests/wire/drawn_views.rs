@@ -50,13 +50,18 @@ fn group_name(draw: &mut Draw) -> String {
 
 pub(crate) fn group_change(draw: &mut Draw) -> GroupChange {
     let name = group_name(draw);
-    match draw.flag() {
-        true => GroupChange::Create {
+    match draw.below(3) {
+        0 => GroupChange::Create {
             name,
             nodes: draw.list(8, node).into_iter().collect(),
             setup: payload(draw),
         },
-        false => GroupChange::Drop { name },
+        1 => GroupChange::Drop { name },
+        _ => GroupChange::Serve {
+            name,
+            node: node(draw),
+            incarnation: Incarnation(draw.number()),
+        },
     }
 }
 
@@ -64,13 +69,18 @@ pub(crate) fn group(draw: &mut Draw) -> GroupEntry {
     GroupEntry {
         name: group_name(draw),
         created: slot(draw),
-        members: draw.list(4, |draw| GroupMember {
-            node: node(draw),
-            address: "a".repeat(draw.below(20) as usize),
-            voted_as: Incarnation(draw.number()),
-            incarnation: Incarnation(draw.number()),
-        }),
+        members: draw.list(4, group_member),
         setup: payload(draw),
+        later: draw.list(3, |draw| (slot(draw), group_member(draw))),
+    }
+}
+
+fn group_member(draw: &mut Draw) -> GroupMember {
+    GroupMember {
+        node: node(draw),
+        address: "a".repeat(draw.below(20) as usize),
+        voted_as: Incarnation(draw.number()),
+        incarnation: Incarnation(draw.number()),
     }
 }
 

@@ -329,6 +329,17 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_serve_group",
+            FromClient::ChangeGroups {
+                request: 22,
+                change: GroupChange::Serve {
+                    name: "orders".to_owned(),
+                    node: NodeId(4),
+                    incarnation: Incarnation(0x5554),
+                },
+            },
+        ),
+        (
             "request_join",
             FromClient::Join {
                 request: 16,

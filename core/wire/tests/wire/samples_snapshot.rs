@@ -69,6 +69,7 @@ pub(crate) fn snapshot_core() -> SnapshotCore {
                 incarnation: Incarnation(0x5550),
             }],
             setup: Bytes::from_static(b"{}"),
+            later: Vec::new(),
         }],
         previous: None,
         sessions: vec![SessionImage {

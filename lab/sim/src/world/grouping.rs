@@ -1,10 +1,10 @@
-//! An operator who creates and drops other groups. What they are is compared at every replica; they do not run here.
+//! An operator who creates and drops other groups, and names nodes for them. What they are is compared at every replica; they do not run here.
 
 use super::World;
 use super::random::Random;
 use super::row::Row;
 use bytes::Bytes;
-use quorate_types::{GroupChange, GroupEntry, NodeId, NodeSet, Slot};
+use quorate_types::{GroupChange, GroupEntry, Incarnation, NodeId, NodeSet, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 #[derive(Debug, Default)]
 pub(super) struct Grouping {
     random: Option<Random>,
+    /// Decides which drops are asked for as something else.
+    serving: Option<Random>,
     /// The requests without an answer.
     open: BTreeMap<u64, GroupChange>,
     /// What each node had when it was last looked at.
@@ -27,6 +29,7 @@ impl Grouping {
         let mut random = Random::new(seed, "groups", 0);
         Grouping {
             random: random.chance(300).then_some(random),
+            serving: Some(Random::new(seed, "serving", 0)),
             ..Grouping::default()
         }
     }
@@ -42,13 +45,25 @@ impl Grouping {
             return None;
         }
         let name = (*random.pick(&NAMES)).to_owned();
+        let serving = self.serving.as_mut();
+        let serving = serving.and_then(|serving| serving.chance(300).then_some(serving));
         let change = match random.chance(600) {
             true => {
                 let nodes: NodeSet = all.filter(|_| random.chance(600)).collect();
                 let setup = Bytes::from_static(b"setup");
                 GroupChange::Create { name, nodes, setup }
             }
-            false => GroupChange::Drop { name },
+            false => match serving {
+                None => GroupChange::Drop { name },
+                Some(serving) => {
+                    let all: Vec<NodeId> = all.collect();
+                    GroupChange::Serve {
+                        name,
+                        node: *serving.pick(&all),
+                        incarnation: Incarnation(serving.below(3)),
+                    }
+                }
+            },
         };
         self.open.insert(request, change.clone());
         Some(change)
@@ -66,6 +81,7 @@ impl World {
                 self.exercised(match change {
                     GroupChange::Create { .. } => Row::GroupCreated,
                     GroupChange::Drop { .. } => Row::GroupDropped,
+                    GroupChange::Serve { .. } => Row::GroupServed,
                 });
                 let judged = self.judge.answered_groups(&change, slot);
                 self.judged(judged);

@@ -1,7 +1,14 @@
 //! The calls that a benchmark makes, encoded once before the load begins.
 
 use bytes::Bytes;
+use quorate_types::PAYLOAD_BYTES_MAX;
 use quorate_wire::value::{Value, ValueError, call};
+
+/// Most bytes of a call beside its value: the method, and a key.
+const CALL_BYTES: usize = 64;
+
+/// Bytes of the calls that are made before a run; all of them are in memory.
+const LOAD_BYTES_MAX: u64 = 4 << 30;
 
 /// Writes and reads to choose from.
 pub(super) struct Payloads {
@@ -22,6 +29,28 @@ pub(super) enum PayloadError {
         "--read-ratio needs a built-in object: use --object rust:counter, rust:register or rust:kv"
     )]
     NoReads,
+    /// Such a call would be refused.
+    #[error(
+        "--size {size}: a call with such a value has {bytes} bytes, and at most {PAYLOAD_BYTES_MAX} can be sent: name a smaller --size"
+    )]
+    TooLarge {
+        /// Bytes of the value.
+        size: usize,
+        /// Bytes of the whole call.
+        bytes: usize,
+    },
+    /// So much memory is not to be had.
+    #[error(
+        "--size {size} and --keys {keys}: the values of all keys, which are made before the run, have {total} bytes, and at most {LOAD_BYTES_MAX} are made: name fewer --keys or a smaller --size"
+    )]
+    TooMuch {
+        /// Bytes of each value.
+        size: usize,
+        /// How many keys.
+        keys: u64,
+        /// Bytes of all.
+        total: u64,
+    },
     /// The arguments cannot be encoded.
     #[error("the call's arguments cannot be encoded: {0}")]
     Value(#[from] ValueError),
@@ -67,6 +96,7 @@ impl Payloads {
         call_args: &[Value],
         reads_wanted: bool,
     ) -> Result<Payloads, PayloadError> {
+        check_room(target, size, keys)?;
         let encode = |method: &str, args: &[Value]| call::encode(method, args, &[]);
         let value = Value::Bytes(vec![7; size]);
         let key = |i: u64| Value::Text(format!("key-{i:08}"));
@@ -103,9 +133,47 @@ impl Payloads {
     }
 }
 
+/// Refuses what no call can carry, and what no machine should hold, before any of it is made.
+fn check_room(target: &Target, size: usize, keys: u64) -> Result<(), PayloadError> {
+    let keys = match target.class.as_str() {
+        "rust:kv" => keys,
+        "rust:register" => 1,
+        _ => return Ok(()),
+    };
+    let bytes = size.saturating_add(CALL_BYTES);
+    if bytes > PAYLOAD_BYTES_MAX {
+        return Err(PayloadError::TooLarge { size, bytes });
+    }
+    let total = keys.saturating_mul(bytes as u64);
+    if total > LOAD_BYTES_MAX {
+        return Err(PayloadError::TooMuch { size, keys, total });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_that_cannot_be_sent_or_held_is_refused_before_it_is_made() {
+        let made = |class: &str, size, keys| {
+            let target = Target::parse(class).expect("it is known");
+            let made = Payloads::new(&target, size, keys, &[], true);
+            made.map(|made| made.write(0).len())
+                .map_err(|error| error.to_string())
+        };
+        for class in ["rust:kv", "rust:register"] {
+            let refused = made(class, 9 << 20, 1).unwrap_err();
+            assert!(refused.contains("at most 8384512 can be sent"), "{refused}");
+        }
+        let refused = made("rust:kv", 8 << 20 >> 1, 1_000_000).unwrap_err();
+        assert!(refused.contains("name fewer --keys"), "{refused}");
+        let huge = made("rust:kv", usize::MAX, u64::MAX).unwrap_err();
+        assert!(huge.contains("can be sent"), "{huge}");
+        let most = made("rust:kv", PAYLOAD_BYTES_MAX - CALL_BYTES, 1).unwrap();
+        assert!(most <= PAYLOAD_BYTES_MAX, "{most}");
+    }
 
     #[test]
     fn a_counter_call_has_sixteen_bytes() {

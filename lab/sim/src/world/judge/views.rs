@@ -104,13 +104,14 @@ impl Judge {
                         continue;
                     }
                     Body::ChangeGroups { change } => {
-                        let members = self.replicas_at(slot);
-                        self.groups.decided(slot, change, members);
+                        let governing = self.governing(self.views.0.governs(slot));
+                        let (members, level) = (governing.members, governing.level);
+                        self.groups.decided(slot, change, (members, level));
                         continue;
                     }
                     _ => continue,
                 };
-                if !self.may_have(who) {
+                if !self.may_have(slot, who) {
                     continue;
                 }
                 let before = self.views.0.newest().1.level;
@@ -140,14 +141,16 @@ impl Judge {
         Ok(())
     }
 
-    /// Whether a change may have an effect, as far as invitations go.
-    fn may_have(&self, who: &MemberChange) -> bool {
+    /// Whether a change may have an effect, as far as invitations and other groups go.
+    fn may_have(&self, slot: Slot, who: &MemberChange) -> bool {
         match who {
+            MemberChange::Level(level) => {
+                *level >= GroupChange::SERVE_LEVEL || !self.groups.has_later(slot)
+            }
             MemberChange::Joins { invitation, .. } => self.invited.may_join(*invitation),
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Leaves(_)
-            | MemberChange::Level(_)
             | MemberChange::Ordering(_) => true,
         }
     }

@@ -1,0 +1,111 @@
+//! Has a change of a view decided, however often it has to be said, and tells why it is not.
+
+use crate::error::{CliError, code};
+use crate::group::GroupAccess;
+use crate::status;
+use quorate_client::{Answer, CallCause, CallError, Operation};
+use quorate_types::{NodeId, ViewChange, ViewNumber};
+use std::time::{Duration, Instant};
+
+/// How long one node may take to say that it is up.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_000);
+
+/// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
+const AGAIN_EVERY: Duration = Duration::from_millis(100);
+
+/// Has a change of view `number` decided, and returns the first slot of the new view. While the view before is not yet over, it asks
+/// again.
+pub(crate) fn perform(
+    access: &GroupAccess,
+    timeout: Duration,
+    (number, change): (u64, &Operation),
+) -> Result<u64, CliError> {
+    let until = Instant::now() + timeout;
+    let client = access.connect(timeout)?;
+    let is_newest = || -> Result<bool, CliError> {
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        Ok(view.number == number)
+    };
+    loop {
+        match client.perform(change.clone()) {
+            Ok(Answer::Checkpointed(slot)) => return Ok(slot.0),
+            Ok(Answer::Called(_) | Answer::Read { .. }) => {
+                return Err(CliError::failed("the node did not answer with a slot"));
+            }
+            Err(CallError::Invalid(CallCause::ViewConflict))
+                if Instant::now() + AGAIN_EVERY < until && is_newest()? =>
+            {
+                std::thread::sleep(AGAIN_EVERY);
+            }
+            Err(error) => return Err(refused(error, number)),
+        }
+    }
+}
+
+/// The token of a node that wants to join opens nothing.
+pub(crate) fn not_invited() -> CliError {
+    CliError::conflict(
+        "this token was used, its time is over, or the group never gave it: nothing has changed",
+    )
+    .advise("ask for another one: quorate node invite")
+}
+
+/// Lets a member vote, whatever else changes about the view. Returns the number of the view in which it does.
+pub(crate) fn let_vote(access: &GroupAccess, node: u16, until: Instant) -> Result<u64, CliError> {
+    loop {
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        if view.acceptors.contains(&node) {
+            return Ok(view.number);
+        }
+        let acceptors = view.acceptors.iter().chain([&node]);
+        let change = ViewChange {
+            after: ViewNumber(view.number),
+            acceptors: acceptors.copied().map(NodeId).collect(),
+            window: view.window,
+        };
+        let change = Operation::ChangeView {
+            change,
+            leaves: None,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        match perform(access, left, (view.number, &change)) {
+            // The nodes may not be linked yet, or another change came first.
+            Err(error) if error.code == code::CONFLICT && Instant::now() < until => {
+                std::thread::sleep(AGAIN_EVERY);
+            }
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+    }
+}
+
+fn refused(error: CallError, number: u64) -> CliError {
+    let look = "look at `quorate view show`, and say it again if it is still what you want";
+    match error {
+        CallError::Invalid(CallCause::ViewConflict) => CliError::conflict(format!(
+            "view {number} is not changed so: another change came first, or the last one is not yet over. It is over once a majority \
+             has a snapshot of what was decided before it"
+        ))
+        .advise(look),
+        CallError::Invalid(CallCause::ViewNotReady) => CliError::conflict(
+            "too few of the new acceptors are linked to the node that was asked: nothing has changed",
+        )
+        .advise("start the nodes first, or name others"),
+        CallError::Invalid(CallCause::NotInvited) => not_invited(),
+        CallError::Invalid(CallCause::LevelNotSpoken) => CliError::conflict(format!(
+            "view {number} is not changed so: a member is not linked to the node that was asked, or does not speak the level, or the \
+             node that joins does not. Nothing has changed"
+        ))
+        .advise("look at `quorate status`: every member must be up, with a version that speaks the level"),
+        CallError::Invalid(CallCause::NoSuchView) => CliError::conflict(format!(
+            "view {number} is not changed so: a node that is named is no member, or is one already. Nothing has changed"
+        ))
+        .advise("look at `quorate view show`"),
+        CallError::OutcomeUnknown(_) => CliError::call(error).advise(look),
+        CallError::Invalid(CallCause::NoSnapshots) => CliError::with_code(
+            code::CONFLICT,
+            "this group runs without snapshots: what was decided in a view that ended would be kept by nobody who joins",
+        ),
+        other => CliError::call(other),
+    }
+}

@@ -33,6 +33,7 @@ mod trimming;
 mod view_end;
 
 pub use message::Message;
+pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use caster::Caster;

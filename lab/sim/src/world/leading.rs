@@ -184,6 +184,7 @@ impl Leading {
             | Testimony::Surveys { .. }
             | Testimony::Surveyed { .. }
             | Testimony::Votes { .. }
+            | Testimony::ProposesValue { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::TellsDecided { .. } => {}
         }

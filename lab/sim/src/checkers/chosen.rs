@@ -22,6 +22,8 @@ pub struct Chosen {
     /// How many votes of one round choose, by its view.
     quorums: BTreeMap<ViewNumber, RoundQuorums>,
     votes: BTreeMap<(Slot, VoteRound), Counted>,
+    /// Who voted in a fast round for a value that was told to nobody else.
+    unexplained: BTreeMap<(Slot, Ballot), NodeSet>,
     proposed: BTreeMap<Slot, BTreeMap<Ballot, (Fingerprint, NodeId)>>,
     /// The lowest round in which a quorum voted, by slot.
     chosen: BTreeMap<Slot, (VoteRound, Fingerprint)>,
@@ -33,6 +35,7 @@ impl Chosen {
         Chosen {
             quorums: BTreeMap::from([(ViewNumber(1), quorums)]),
             votes: BTreeMap::new(),
+            unexplained: BTreeMap::new(),
             proposed: BTreeMap::new(),
             chosen: BTreeMap::new(),
         }
@@ -83,6 +86,12 @@ impl Chosen {
         }
     }
 
+    /// Takes note of a vote in a fast round for a value of which only `node` knows: nobody else votes for that.
+    pub fn voted_alone(&mut self, node: NodeId, slot: Slot, ballot: Ballot) {
+        let alone = self.unexplained.entry((slot, ballot)).or_default();
+        alone.insert(node);
+    }
+
     /// Takes note that `proposer` asks for votes in the classic round of a ballot.
     ///
     /// # Errors
@@ -121,6 +130,7 @@ impl Chosen {
         let voters = cast
             .values()
             .chain(classic.into_iter().flat_map(BTreeMap::values));
+        let voters = voters.chain(self.unexplained.get(&(slot, ballot)));
         let heard: NodeSet = voters.flat_map(|voters| voters.iter()).collect();
         let silent = quorums.acceptors.saturating_sub(heard.len());
         let others = cast.iter().filter(|(other, _)| **other != value);

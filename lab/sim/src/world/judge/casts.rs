@@ -7,17 +7,17 @@ use super::{Judge, Judged, broken, fingerprint};
 use crate::checkers::Property;
 use crate::checkers::agreement::Fingerprint;
 use crate::checkers::rounds::VoteRound;
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, ValueId, VoteKind};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, ValueId, ViewNumber, VoteKind};
 use std::collections::BTreeMap;
 
 /// Votes told in fast rounds.
 #[derive(Default)]
 pub(super) struct Casts {
-    /// What each name stands for, and whether it is a trim of logs.
-    values: BTreeMap<ValueId, (Fingerprint, bool)>,
+    /// What each name stands for in a view, and whether it is a trim of logs.
+    values: BTreeMap<(ViewNumber, ValueId), (Fingerprint, bool)>,
     told: BTreeMap<(Slot, Ballot, ValueId), NodeSet>,
     /// Votes for names that nobody has explained.
-    unexplained: BTreeMap<ValueId, Vec<(NodeId, Slot, Ballot)>>,
+    unexplained: BTreeMap<(ViewNumber, ValueId), Vec<(NodeId, Slot, Ballot)>>,
 }
 
 impl Casts {
@@ -33,32 +33,33 @@ impl Casts {
         told.map(|((_, ballot, value), told)| (*ballot, *value, *told))
     }
 
-    pub(super) fn fingerprint(&self, value: ValueId) -> Option<Fingerprint> {
-        self.values.get(&value).map(|(known, _)| *known)
+    pub(super) fn fingerprint(&self, view: ViewNumber, value: ValueId) -> Option<Fingerprint> {
+        self.values.get(&(view, value)).map(|(known, _)| *known)
     }
 }
 
 impl Judge {
     /// A name stands for a batch.
-    pub(super) fn names(&mut self, value: ValueId, batch: &Batch) -> Judged {
+    pub(super) fn names(&mut self, view: ViewNumber, value: ValueId, batch: &Batch) -> Judged {
         let named = (fingerprint(batch), batch.is_collecting());
-        let (first, _) = *self.cast.values.entry(value).or_insert(named);
+        let (first, _) = *self.cast.values.entry((view, value)).or_insert(named);
         if first != named.0 {
             return broken(
                 Property::OneValuePerBallot,
                 format!("{value} names {:016x}, it named {first:016x}", named.0),
             );
         }
-        for (node, slot, ballot) in self.cast.unexplained.remove(&value).unwrap_or_default() {
+        let waiting = self.cast.unexplained.remove(&(view, value));
+        for (node, slot, ballot) in waiting.unwrap_or_default() {
             self.cast(node, slot, ballot, value)?;
         }
         Ok(())
     }
 
     /// As far as the record or vote is of a fast round, its name stands for its batch.
-    pub(super) fn names_of(&mut self, kind: VoteKind, batch: &Batch) -> Judged {
+    pub(super) fn names_of(&mut self, view: ViewNumber, kind: VoteKind, batch: &Batch) -> Judged {
         match kind {
-            VoteKind::Fast(value) => self.names(value, batch),
+            VoteKind::Fast(value) => self.names(view, value, batch),
             VoteKind::Classic => Ok(()),
         }
     }
@@ -76,17 +77,30 @@ impl Judge {
         self.views.0.proposes(node, ballot.view, slot)?;
         if slot <= self.known_by(node) {
             // Nothing depends on it any more, but it may be one of those by which others decide.
-            if self.has_voted(node, slot, VoteRound::fast(ballot)) {
-                self.note_told(node, slot, ballot, value);
+            let round = VoteRound::fast(ballot);
+            if !self.has_voted(node, slot, round) {
+                return Ok(());
             }
-            return Ok(());
+            self.note_told(node, slot, ballot, value);
+            return match self.cast.fingerprint(ballot.view, value) {
+                Some(named) => self.chosen.voted(node, slot, round, named),
+                None => {
+                    self.chosen.voted_alone(node, slot, ballot);
+                    Ok(())
+                }
+            };
         }
         self.note_told(node, slot, ballot, value);
-        match self.cast.values.contains_key(&value) {
+        match self.cast.values.contains_key(&(ballot.view, value)) {
             true => self.cast(node, slot, ballot, value),
             false => {
-                let waiting = self.cast.unexplained.entry(value).or_default();
+                let waiting = self
+                    .cast
+                    .unexplained
+                    .entry((ballot.view, value))
+                    .or_default();
                 waiting.push((node, slot, ballot));
+                self.chosen.voted_alone(node, slot, ballot);
                 Ok(())
             }
         }
@@ -100,7 +114,7 @@ impl Judge {
     /// A vote of `node` for a value that is known was told.
     fn cast(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: ValueId) -> Judged {
         let round = VoteRound::fast(ballot);
-        let (named, is_collecting) = self.cast.values[&value];
+        let (named, is_collecting) = self.cast.values[&(ballot.view, value)];
         if let Some(written) = self.written_in(ballot.view) {
             written.told_vote(node, slot, round)?;
             let durable = written.vote_in(node, slot, round);

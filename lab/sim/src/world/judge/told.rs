@@ -50,7 +50,11 @@ impl Judge {
                 self.proposed(node, slot, ballot, value)?;
                 self.vouching.vouched(node, ballot, decided)
             }
-            Testimony::ProposesValue { value, batch, .. } => self.names(value, batch),
+            Testimony::ProposesValue {
+                ballot,
+                value,
+                batch,
+            } => self.names(ballot.view, value, batch),
             Testimony::Votes {
                 ballot,
                 kind: VoteKind::Classic,
@@ -226,7 +230,7 @@ impl Judge {
         // ended its phase 1, and reads no page of it.
         for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
             let round = VoteRound::of(vote.ballot, vote.kind);
-            self.names_of(vote.kind, &vote.batch)?;
+            self.names_of(vote.ballot.view, vote.kind, &vote.batch)?;
             if let Some(written) = self.written_in(page.ballot.view) {
                 written.told_vote(node, vote.slot, round)?;
             }

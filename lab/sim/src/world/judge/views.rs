@@ -241,7 +241,7 @@ impl Judge {
             let round = VoteRound::fast(ballot);
             let own = self.written_vote(node, slot, round);
             let is_vote = own.map_or(self.written.is_none(), |own| {
-                self.cast.fingerprint(value) == Some(own)
+                self.cast.fingerprint(ballot.view, value) == Some(own)
             });
             told.count() + usize::from(is_vote) >= governing.quorums().fast
         })

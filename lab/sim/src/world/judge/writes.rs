@@ -15,7 +15,7 @@ impl Judge {
     /// Records are durable at `node`.
     pub(in super::super) fn wrote(&mut self, node: NodeId, record: &Record) -> Judged {
         if let Noted::Vote { kind, batch, .. } = &record.entry {
-            self.names_of(*kind, batch)?;
+            self.names_of(record.view.number, *kind, batch)?;
         }
         let entry = entry_of(record);
         self.written_in(record.view.number);

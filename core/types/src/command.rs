@@ -240,7 +240,7 @@ impl Command {
             Body::ChangeView {
                 who: MemberChange::Ordering(ordering),
                 ..
-            } => ordering.level_to_switch(),
+            } => ordering.change_level(),
             Body::Collect { .. } => Level::COLLECTED,
             Body::ChangeView {
                 who:

@@ -25,6 +25,8 @@ impl Level {
     pub const COLLECTED: Level = Level(21);
     /// Since this one a group can have witnesses: [`crate::View::witnesses`].
     pub const WITNESSES: Level = Level(22);
+    /// Since this one a view can name [`crate::OrderingName::FastPaxos`], and its log holds votes of fast rounds.
+    pub const FAST_ROUNDS: Level = Level(23);
     /// Since this one a view can name [`crate::OrderingName::RingPaxos`].
     pub const RING: Level = Level(24);
 }

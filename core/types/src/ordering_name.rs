@@ -14,16 +14,19 @@ pub enum OrderingName {
     Libpaxos,
     /// As Libpaxos, and slow acceptors are spared: most proposals are sent to the best majority only.
     LibpaxosPlus,
+    /// Fast Paxos: who submits a command proposes it to all acceptors, which choose.
+    FastPaxos,
     /// Acceptors in a ring: each passes the proposals on to the next, and votes are gathered along it.
     RingPaxos,
 }
 
 impl OrderingName {
     /// All of them.
-    pub const ALL: [OrderingName; 4] = [
+    pub const ALL: [OrderingName; 5] = [
         OrderingName::Paxos,
         OrderingName::Libpaxos,
         OrderingName::LibpaxosPlus,
+        OrderingName::FastPaxos,
         OrderingName::RingPaxos,
     ];
 
@@ -34,6 +37,7 @@ impl OrderingName {
             OrderingName::Paxos => "paxos",
             OrderingName::Libpaxos => "libpaxos",
             OrderingName::LibpaxosPlus => "libpaxos+",
+            OrderingName::FastPaxos => "fast_paxos",
             OrderingName::RingPaxos => "ring_paxos",
         }
     }
@@ -45,19 +49,27 @@ impl OrderingName {
     /// assert_eq!(OrderingName::Paxos.level(), Level::UNNAMED);
     /// assert_eq!("libpaxos+".parse(), Ok(OrderingName::LibpaxosPlus));
     /// assert_eq!(OrderingName::LibpaxosPlus.level(), Level::ORDERINGS);
+    /// assert_eq!(OrderingName::FastPaxos.level(), Level::FAST_ROUNDS);
     /// ```
     #[must_use]
     pub fn level(self) -> Level {
         match self {
             OrderingName::Paxos => Level::UNNAMED,
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => Level::ORDERINGS,
+            OrderingName::FastPaxos => Level::FAST_ROUNDS,
             OrderingName::RingPaxos => Level::RING,
         }
     }
 
-    /// The level at which a group can switch to it, which is above that of a group which had it from its beginning.
+    /// The lowest level at which a change of the view can name it: those who read the change know that there are several.
+    ///
+    /// ```
+    /// use quorate_types::{Level, OrderingName};
+    /// assert_eq!(OrderingName::Paxos.change_level(), Level::ORDERINGS);
+    /// assert_eq!(OrderingName::FastPaxos.change_level(), Level::FAST_ROUNDS);
+    /// ```
     #[must_use]
-    pub fn level_to_switch(self) -> Level {
+    pub fn change_level(self) -> Level {
         self.level().max(Level::ORDERINGS)
     }
 }

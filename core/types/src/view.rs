@@ -199,7 +199,7 @@ pub enum MemberChange {
     /// level above [`Level::UNNAMED`], are read from [`Level::NAMED`] on only.
     Level(Level),
     /// All stay who they are, and commands are ordered in this way from then on. Claim rp-121. A log that has such a change, and a view that names
-    /// an ordering, are read from [`Level::ORDERINGS`] on only: the group is at that level before.
+    /// an ordering, are read from [`OrderingName::change_level`] on only: the group is at that level before.
     Ordering(OrderingName),
 }
 
@@ -386,7 +386,7 @@ impl View {
                 return Err(ViewChangeError::WitnessesNotSpoken(*level));
             }
             MemberChange::Level(level) => view.level = *level,
-            MemberChange::Ordering(ordering) if self.level < ordering.level_to_switch() => {
+            MemberChange::Ordering(ordering) if self.level < ordering.change_level() => {
                 return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
             }
             MemberChange::Ordering(ordering) => view.ordering = *ordering,
@@ -430,7 +430,7 @@ impl fmt::Display for ViewChangeError {
             ViewChangeError::OrderingNotSpoken(level, ordering) => write!(
                 f,
                 "who speaks level {level} only cannot order with {ordering}: that takes level {}",
-                ordering.level_to_switch()
+                ordering.change_level()
             ),
             ViewChangeError::GroupsNotSpoken(level) => write!(
                 f,

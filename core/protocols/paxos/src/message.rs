@@ -7,7 +7,7 @@
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{
-    Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber,
+    Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber, VoteKind,
 };
 
 /// One message from node to node.
@@ -115,6 +115,7 @@ impl Message {
             },
             Message::Accepted(accepted) => Testimony::Votes {
                 ballot: accepted.ballot,
+                kind: VoteKind::Classic,
                 first: accepted.first,
                 last: accepted.last,
             },

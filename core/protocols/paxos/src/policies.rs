@@ -39,6 +39,7 @@ impl Policies {
             OrderingName::Libpaxos => (VotesTold::ToAll, AcceptorsAsked::All),
             OrderingName::LibpaxosPlus => (VotesTold::ToAll, AcceptorsAsked::Steps),
             OrderingName::RingPaxos => (VotesTold::ToLeader, AcceptorsAsked::Ring),
+            OrderingName::FastPaxos => unreachable!("another protocol orders so"),
         };
         Policies { votes_told, asked }
     }

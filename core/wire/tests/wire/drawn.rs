@@ -1,6 +1,7 @@
 //! One message, record or snapshot for each seed; over many seeds, all of them.
 
 use crate::draw::Draw;
+use crate::drawn_fast;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_ring::ring_message;
 use crate::drawn_views::{
@@ -228,7 +229,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         16 => FromClient::SwitchOrdering {
             request: draw.number(),
             change: view_change(draw),
-            ordering: OrderingName::ALL[draw.below(3) as usize],
+            ordering: OrderingName::ALL[draw.below(4) as usize],
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
@@ -287,7 +288,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 // Longer than a screen: one arm a command.
-fn command(draw: &mut Draw) -> Command {
+pub(crate) fn command(draw: &mut Draw) -> Command {
     let body = match draw.below(20) {
         16 => Body::Resume {
             session: session(draw),
@@ -386,13 +387,18 @@ pub(crate) fn batch(draw: &mut Draw) -> Batch {
 }
 
 fn promise(draw: &mut Draw) -> Promise {
+    promise_of(draw, |_| VoteKind::Classic)
+}
+
+/// A page of a promise, whose votes are of drawn kinds.
+pub(crate) fn promise_of(draw: &mut Draw, kind: impl Fn(&mut Draw) -> VoteKind) -> Promise {
     Promise {
         ballot: ballot(draw),
         from: slot(draw),
         votes: draw.list(4, |draw| Vote {
             slot: slot(draw),
             ballot: ballot(draw),
-            kind: quorate_types::VoteKind::Classic,
+            kind: kind(draw),
             batch: batch(draw),
         }),
         unknown: draw.list(3, slot),
@@ -516,8 +522,12 @@ fn other_message(draw: &mut Draw) -> Message {
 }
 
 pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<AnyMessage> {
-    match draw.below(4) {
+    match draw.below(6) {
         0 => PeerMessage::Replica(replica_message(draw)),
+        4 | 5 => PeerMessage::Ordering {
+            view: view_id(draw),
+            message: AnyMessage::FastPaxos(drawn_fast::message(draw)),
+        },
         1 => PeerMessage::Ordering {
             view: view_id(draw),
             message: AnyMessage::Paxos(other_message(draw)),

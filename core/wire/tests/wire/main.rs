@@ -3,6 +3,7 @@
 mod contradictions;
 mod draw;
 mod drawn;
+mod drawn_fast;
 mod drawn_handshake;
 mod drawn_replica;
 mod drawn_ring;
@@ -16,6 +17,7 @@ mod readers;
 mod refusals;
 mod round_trips;
 mod samples;
+mod samples_fast;
 mod samples_peer;
 mod samples_snapshot;
 mod samples_values;

@@ -84,6 +84,18 @@ impl Leadership {
         }
     }
 
+    /// Takes note that whoever leads opens a higher ballot of its own, as one does whose fast rounds begin or end: nobody else was
+    /// to be elected.
+    pub fn renewed(&mut self, ballot: Ballot) {
+        if let Some(newest) = self.opened.last().copied()
+            && (newest.view, newest.node) == (ballot.view, ballot.node)
+            && newest < ballot
+        {
+            self.opened.remove(&newest);
+        }
+        self.opened(ballot);
+    }
+
     /// Takes note that somebody opens `ballot`.
     pub fn opened(&mut self, ballot: Ballot) {
         let newest = self.opened.last().map(|newest| newest.view);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use quorate_types::{Level, Levels, NodeId, NodeSet, OrderingName, Slot, ViewNumber};
 
+use super::rounds::RoundQuorums;
 use super::{Property, Violation};
 
 /// The largest window that a change may ask for.
@@ -37,7 +38,7 @@ pub struct Governing {
 }
 
 impl Governing {
-    /// How many acceptors confirm a read: they meet every quorum of both phases.
+    /// How many acceptors confirm a read: they meet every quorum of both phases. A fast quorum is not smaller than both.
     pub fn confirm(&self) -> usize {
         self.acceptors.len() + 1 - self.phase1.min(self.phase2)
     }
@@ -46,6 +47,11 @@ impl Governing {
     pub fn is_kept_by(&self, holders: NodeSet) -> bool {
         let holders = holders.iter().filter(|node| self.acceptors.contains(*node));
         self.members == self.replicas || holders.count() >= self.confirm()
+    }
+
+    /// How many votes of each kind of round choose.
+    pub fn quorums(&self) -> RoundQuorums {
+        RoundQuorums::new(self.acceptors.len(), self.phase1, self.phase2)
     }
 
     /// How many of its acceptors may be without a vote for ever.
@@ -128,8 +134,7 @@ impl Views {
                 let has_witnesses = current.members != current.replicas;
                 level >= current.ordering.level() && (!has_witnesses || level >= Level(22))
             }
-            Turn::Ordering(OrderingName::RingPaxos) => current.level >= Level(24),
-            Turn::Ordering(_) => current.level >= Level(21),
+            Turn::Ordering(ordering) => current.level >= ordering.change_level(),
             Turn::JoinsAsWitness(_) => current.level >= Level(22),
             Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
         };

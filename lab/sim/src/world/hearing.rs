@@ -37,6 +37,7 @@ impl CatchingUp {
             Testimony::Nothing
             | Testimony::Votes { .. }
             | Testimony::Gathers { .. }
+            | Testimony::ProposesValue { .. }
             | Testimony::Promises(_)
             | Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }

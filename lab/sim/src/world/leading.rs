@@ -20,7 +20,7 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Entry, LinkState, Ordering, Record};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
-use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time, ToClient};
+use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, OrderingName, Slot, Time, ToClient};
 use std::collections::BTreeMap;
 
 /// Beyond its stated time, a leader has this long to find that it is alone.
@@ -188,6 +188,7 @@ impl Leading {
             | Testimony::Surveyed { .. }
             | Testimony::Votes { .. }
             | Testimony::Gathers { .. }
+            | Testimony::ProposesValue { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::TellsDecided { .. } => {}
         }
@@ -217,7 +218,15 @@ impl World {
                 }
             }
             Testimony::Opens { ballot } => {
-                self.leading.leadership.opened(ballot);
+                match self.judge.governing(ballot.view).ordering {
+                    OrderingName::FastPaxos => self.leading.leadership.renewed(ballot),
+                    OrderingName::Paxos
+                    | OrderingName::Libpaxos
+                    | OrderingName::LibpaxosPlus
+                    | OrderingName::RingPaxos => {
+                        self.leading.leadership.opened(ballot);
+                    }
+                }
                 self.leading.catching_up.knows(id, ballot);
             }
             Testimony::AsksLease { ballot, .. } | Testimony::Leads { ballot, .. } => {
@@ -302,7 +311,9 @@ impl World {
     /// A node that promised a ballot in an earlier life starts.
     pub(super) fn watch_started(&mut self, id: NodeId, promised: Ballot) {
         self.leading.catching_up.knows(id, promised);
-        if promised > Ballot::ZERO {
+        // Fast rounds have no leases.
+        let has_leases = self.judge.governing(promised.view).ordering != OrderingName::FastPaxos;
+        if promised > Ballot::ZERO && has_leases {
             let until = self.leading.bound_until(&self.nodes[&id].clock, self.now);
             self.leading.leases.started(id, promised, until);
         }

@@ -63,7 +63,6 @@ mod writing;
 pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
 pub use hours::run_hours;
-pub use orderings::force_ordering;
 pub use row::{Exercised, QUOTA_SEEDS, Row};
 pub use run::{Failure, Report, has_witnesses, run, run_nodes, run_orderings, run_seed};
 pub use schedule::{Schedule, ScheduleError, Timed};
@@ -156,7 +155,7 @@ impl World {
         (setup.waiters, setup.watchers) = (schedule.waiters, schedule.watchers);
         setup.draw_steps();
         if !schedule.levels {
-            setup.ordering = setup.draw_ordering();
+            setup.ordering = setup.draw_ordering(schedule.ordering);
         }
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         if schedule.collects {

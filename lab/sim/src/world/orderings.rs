@@ -11,26 +11,9 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_replica::PeerMessage;
 use quorate_types::{Level, NodeId, NodeSet, OrderingName, View, ViewChange};
-use std::sync::OnceLock;
 
 /// Switches among a thousand requests for another view.
 const SWITCHES: u64 = 400;
-
-/// The only ordering that is drawn, where the program was told one.
-static FORCED: OnceLock<OrderingName> = OnceLock::new();
-
-/// Every group that does not begin below its level begins with `ordering`, and is switched to nothing else.
-///
-/// # Errors
-/// When one is forced already.
-pub fn force_ordering(ordering: OrderingName) -> Result<(), OrderingName> {
-    FORCED.set(ordering)
-}
-
-fn drawn(random: &mut Random) -> OrderingName {
-    let forced = FORCED.get().copied();
-    forced.unwrap_or_else(|| *random.pick(&OrderingName::ALL))
-}
 
 /// Who asks for another ordering.
 #[derive(Debug, Default)]
@@ -55,7 +38,9 @@ impl Switching {
         } else {
             SWITCHES
         };
-        let ordering = random.chance(share).then(|| drawn(random));
+        let ordering = random
+            .chance(share)
+            .then(|| *random.pick(&OrderingName::ALL));
         let change = ViewChange {
             after: view.number,
             acceptors: view.acceptors,
@@ -73,27 +58,34 @@ impl Setup {
         self.limits.step_slots = self.limits.step_first_slots + random.between(1, 60);
     }
 
-    /// The level of the first view, and its ordering: half of the groups are from before there were several.
-    pub(super) fn draw_ordering(&self) -> (Level, OrderingName) {
+    /// The level of the first view, and its ordering, which may be wished for: half of the groups are from before there were several.
+    pub(super) fn draw_ordering(&self, wished: Option<OrderingName>) -> (Level, OrderingName) {
         let mut random = Random::new(self.seed, "ordering", 0);
-        if !random.chance(500) && FORCED.get().is_none() {
-            return (Level::UNNAMED, OrderingName::Paxos);
+        match wished.is_some() || random.chance(500) {
+            true => {
+                let ordering = wished.unwrap_or_else(|| *random.pick(&OrderingName::ALL));
+                let level = *random.pick(&[Level::ORDERINGS, Level::FAST_ROUNDS, Level::RING]);
+                (level.max(ordering.level()), ordering)
+            }
+            false => (Level::UNNAMED, OrderingName::Paxos),
         }
-        let ordering = drawn(&mut random);
-        let level = *random.pick(&[Level::ORDERINGS, Level::RING]);
-        (level.max(ordering.level()), ordering)
     }
 }
 
 impl World {
     /// Counts a switch.
     pub(super) fn note_ordering(&mut self, before: &View, view: &View) {
-        use OrderingName::{Libpaxos, LibpaxosPlus, Paxos, RingPaxos};
+        use OrderingName::{FastPaxos, Libpaxos, LibpaxosPlus, Paxos, RingPaxos};
         let row = match (before.ordering, view.ordering) {
             (Paxos, Paxos)
             | (Libpaxos, Libpaxos)
             | (LibpaxosPlus, LibpaxosPlus)
-            | (RingPaxos, RingPaxos) => return,
+            | (RingPaxos, RingPaxos)
+            | (FastPaxos, FastPaxos) => return,
+            (Paxos, FastPaxos) => Row::SwitchedToFastPaxos,
+            (Libpaxos | LibpaxosPlus, FastPaxos) => Row::SwitchedLibpaxosToFastPaxos,
+            (FastPaxos, Paxos) => Row::SwitchedFromFastPaxos,
+            (FastPaxos, Libpaxos | LibpaxosPlus) => Row::SwitchedFastPaxosToLibpaxos,
             (Paxos, Libpaxos) => Row::SwitchedToLibpaxos,
             (Paxos, LibpaxosPlus) => Row::SwitchedToLibpaxosPlus,
             (Libpaxos, Paxos) => Row::SwitchedFromLibpaxos,
@@ -106,6 +98,8 @@ impl World {
             (RingPaxos, Paxos) => Row::SwitchedFromRing,
             (RingPaxos, Libpaxos) => Row::SwitchedRingToLibpaxos,
             (RingPaxos, LibpaxosPlus) => Row::SwitchedRingToSteps,
+            (FastPaxos, RingPaxos) => Row::SwitchedFastPaxosToRing,
+            (RingPaxos, FastPaxos) => Row::SwitchedRingToFastPaxos,
         };
         self.exercised(row);
     }
@@ -116,7 +110,7 @@ impl World {
             return;
         };
         let (narrow, suspected) = match running.replica.view().ordering {
-            OrderingName::Paxos | OrderingName::Libpaxos => return,
+            OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::FastPaxos => return,
             OrderingName::LibpaxosPlus => (Row::Spared, Row::Suspected),
             OrderingName::RingPaxos => (Row::Ringed, Row::RingBroken),
         };
@@ -147,11 +141,13 @@ impl World {
             return;
         };
         let governing = self.judge.governing(ballot.view);
-        let learners = match governing.ordering {
-            OrderingName::Paxos | OrderingName::RingPaxos => NodeSet::only(ballot.node),
-            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => governing.members.without(id),
+        let (leader, others) = (NodeSet::only(ballot.node), governing.members.without(id));
+        let is_meant = match governing.ordering {
+            OrderingName::Paxos | OrderingName::RingPaxos => to == leader,
+            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => to == others,
+            OrderingName::FastPaxos => to == leader || to == others,
         };
-        if to != learners {
+        if !is_meant {
             let ordering = governing.ordering;
             let detail =
                 format!("{id} tells a vote in {ballot} to {to:?}, in a view with {ordering}");

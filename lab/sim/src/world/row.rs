@@ -149,6 +149,12 @@ rows! {
     SwitchedToLibpaxosPlus 10 "view with libpaxos+ after one with paxos";
     SwitchedFromLibpaxos 10 "view with paxos after one with libpaxos";
     SwitchedFromLibpaxosPlus 10 "view with paxos after one with libpaxos+";
+    SwitchedToFastPaxos 10 "view with fast_paxos after one with paxos";
+    SwitchedFromFastPaxos 10 "view with paxos after one with fast_paxos";
+    SwitchedLibpaxosToFastPaxos 10 "view with fast_paxos after one with libpaxos or libpaxos+";
+    SwitchedFastPaxosToLibpaxos 10 "view with libpaxos or libpaxos+ after one with fast_paxos";
+    FastDecided 100 "slot decided in a fast round";
+    FastCollided 40 "slot whose fast round collided, decided in the classic one";
     SwitchedToSteps 10 "view with libpaxos+ after one with libpaxos";
     SwitchedFromSteps 10 "view with libpaxos after one with libpaxos+";
     Spared 100 "leader that proposes to the best majority only";
@@ -159,6 +165,8 @@ rows! {
     SwitchedFromRing 5 "view with paxos after one with ring_paxos";
     SwitchedRingToLibpaxos 5 "view with libpaxos after one with ring_paxos";
     SwitchedRingToSteps 5 "view with libpaxos+ after one with ring_paxos";
+    SwitchedFastPaxosToRing 5 "view with ring_paxos after one with fast_paxos";
+    SwitchedRingToFastPaxos 5 "view with fast_paxos after one with ring_paxos";
     Ringed 50 "leader whose proposals go along a ring";
     RingBroken 20 "ring suspected, all asked again";
     UnreadableKept 4 "message kept from a node that does not read it";

@@ -1,14 +1,14 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `witnesses 1`, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `witnesses 1`, `until 20.000s`, `ordering fast_paxos` where the group begins with that one whatever the seed says, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
 use super::fault::Fault;
 use super::fault_text::fault_of;
 use super::shape::Shape;
-use quorate_types::Duration;
+use quorate_types::{Duration, OrderingName};
 use std::fmt;
 
 /// A run: the seed of all that is not a fault, and the faults.
@@ -28,6 +28,8 @@ pub struct Schedule {
     pub collects: bool,
     /// How many of the acceptors are witnesses, the last ones.
     pub witnesses: u16,
+    /// How commands are ordered in the first view; `None`: as the seed says.
+    pub ordering: Option<OrderingName>,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
     pub shape: Option<Shape>,
     /// When the last fault has ended and everything is mended.
@@ -70,6 +72,7 @@ impl Schedule {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
         let (mut waiters, mut watchers, mut levels, mut collects) = (0, 0, false, false);
         let mut witnesses = 0;
+        let mut ordering = None;
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let content = raw.split('#').next().unwrap_or("").trim();
@@ -89,6 +92,7 @@ impl Schedule {
                     collects = true;
                     Some(())
                 }
+                ["ordering", word] => word.parse().ok().map(|name| ordering = Some(name)),
                 ["shape", words @ ..] => Shape::parse(words).map(|found| shape = Some(found)),
                 ["until", span] => span_of(span).map(|span| until = Some(span)),
                 ["at", time, fault @ ..] => timed(time, fault).map(|timed| faults.push(timed)),
@@ -108,6 +112,7 @@ impl Schedule {
             levels,
             collects,
             witnesses,
+            ordering,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
             faults,
@@ -163,6 +168,9 @@ impl fmt::Display for Schedule {
         if self.witnesses > 0 {
             writeln!(f, "witnesses {}", self.witnesses)?;
         }
+        if let Some(ordering) = self.ordering {
+            writeln!(f, "ordering {ordering}")?;
+        }
         if let Some(shape) = &self.shape {
             writeln!(f, "{shape}")?;
         }
@@ -185,6 +193,7 @@ waiters 1
 watchers 3
 levels
 witnesses 1
+ordering fast_paxos
 shape nodes 5 acceptors 3 quorums 2 2 depth 4 readers 1
 until 20.000s
 at 1.000s crash n1 after 3 outputs for 2.000s

@@ -47,7 +47,13 @@ fn is_collect(event: &Event<AnyMessage>) -> bool {
     let Event::Receive { message, .. } = event else {
         return false;
     };
-    matches!(message.testimony(), Testimony::Proposes { batch, .. } | Testimony::Passes { batch, .. } if batch.is_collecting())
+    matches!(
+        message.testimony(),
+        Testimony::Proposes { batch, .. }
+            | Testimony::Passes { batch, .. }
+            | Testimony::ProposesValue { batch, .. }
+            if batch.is_collecting()
+    )
 }
 
 /// An ordering that is watched.

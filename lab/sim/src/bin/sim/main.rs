@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use many::{Many, Until};
-use quorate_sim::world::{Report, Schedule, Telling, force_ordering, run, run_seed, shrink};
-use quorate_types::NoOrdering;
+use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
+use quorate_types::{NoOrdering, OrderingName};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -24,9 +24,9 @@ usage: sim --seed S [--trace]             run one seed
        sim --seeds N [--from S]           run N seeds, beginning with S (0)
        sim --minutes M [--from S]         run seeds for M minutes
        sim --hours H [--from S]           one run of H simulated hours of light load: what nodes keep stays bounded
-options: --keep-going                     run on after a failure, and do not shrink
-         --ordering NAME                   all groups begin with this ordering and switch to no other one
+options: --ordering NAME                  groups begin with this ordering (as the seed says)
          --witnesses                      only those of the seeds whose groups have witnesses
+         --keep-going                     run on after a failure, and do not shrink
          --workers N                      seeds run at the same time (as many as there are cores)
          --tries N                        tries to shrink a failure (200)";
 
@@ -34,6 +34,7 @@ options: --keep-going                     run on after a failure, and do not shr
 struct Arguments {
     what: What,
     from: u64,
+    ordering: Option<OrderingName>,
     is_traced: bool,
     tries: usize,
 }
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
-    let (mut what, mut from, mut until) = (None, 0, None);
+    let (mut what, mut from, mut until, mut ordering) = (None, 0, None, None);
     let (mut is_traced, mut is_going_on, mut tries) = (false, false, 200);
     let mut only_witnesses = false;
     let mut workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -85,8 +86,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--keep-going" => is_going_on = true,
             "--ordering" => {
                 let name = rest.next().ok_or("--ordering wants a name")?;
-                force_ordering(name.parse().map_err(|e: NoOrdering| e.to_string())?)
-                    .map_err(|_| "--ordering is said twice")?;
+                ordering = Some(name.parse().map_err(|e: NoOrdering| e.to_string())?);
             }
             "--schedule" => {
                 let file = rest.next().ok_or("--schedule wants a file")?;
@@ -101,6 +101,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         (Some(what), None) => what,
         (None, Some(until)) => What::Many(Many {
             from,
+            ordering,
             until,
             is_going_on,
             workers,
@@ -113,6 +114,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
     Ok(Arguments {
         what,
         from,
+        ordering,
         is_traced,
         tries,
     })
@@ -126,7 +128,7 @@ fn perform(arguments: Arguments) -> ExitCode {
     };
     let report = match arguments.what {
         What::Schedule(schedule) => run(*schedule, telling),
-        What::Seed(seed) => run_seed(seed, telling),
+        What::Seed(seed) => run_seed(seed, arguments.ordering, telling),
         What::Many(many) => return many.perform(),
         What::Hours(hours) => return hours::perform(hours, arguments.from),
     };
@@ -171,7 +173,7 @@ fn tell_failure(report: &Report, tries: usize) {
     let kept = std::fs::write(&file, small.to_string());
     println!("---\n{small}---");
     println!("the seed's own failure: {}", failure.violation);
-    println!("replay all of it: make sim SEED={}", report.schedule.seed);
+    println!("replay all of it: {}", replay(report));
     match kept {
         Ok(()) => println!("replay the smallest: sim --schedule {file} --trace"),
         Err(error) => println!("{file} could not be written: {error}"),
@@ -187,5 +189,14 @@ fn tell_orderings(report: &Report) {
         println!("{line}");
     }
     println!("the orderings alone: {}", failure.violation);
-    println!("replay: make sim SEED={}", report.schedule.seed);
+    println!("replay: {}", replay(report));
+}
+
+/// The command that runs a seed again.
+fn replay(report: &Report) -> String {
+    let seed = report.schedule.seed;
+    match report.schedule.ordering {
+        Some(ordering) => format!("make sim SEED={seed} ORDERING={ordering}"),
+        None => format!("make sim SEED={seed}"),
+    }
 }

@@ -1,4 +1,4 @@
-"""Two replicas and a witness: one replica dies, its directory is gone, and nothing that was acknowledged is lost."""
+"""Two replicas and a witness: one replica dies and loses its directory, and no call is lost."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ fn a_member_that_never_came_up_is_made_anew_from_what_the_others_know_and_leaves
         member,
         secret,
         speaks: quorate_types::Levels::UNNAMED,
+        role: quorate_types::MemberRole::Replica,
     };
     client.perform(join).unwrap();
     assert_eq!(members(first).len(), 2);

@@ -308,10 +308,7 @@ impl Node {
             trimmed: status.trimmed.0,
             lag: age.map(|_| status.lag),
             age_ms: age.map(|age| age.as_millis()),
-            digest: match status.is_witness {
-                true => String::new(),
-                false => format!("{:016x}", status.digest),
-            },
+            digest: digest_text(&status),
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
             reset: status.reset.map(|slot| slot.0),
@@ -404,6 +401,13 @@ impl Node {
         ];
         let held = has.iter().filter(|(_, is_held)| *is_held);
         held.map(|(name, _)| (*name).to_owned()).collect()
+    }
+}
+
+fn digest_text(status: &quorate_replica::ReplicaStatus) -> String {
+    match status.is_witness {
+        true => String::new(),
+        false => format!("{:016x}", status.digest),
     }
 }
 

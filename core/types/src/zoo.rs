@@ -428,8 +428,6 @@ pub enum Plant {
     WitnessExecutes,
     /// Logs are trimmed as soon as a majority of the replicas holds a snapshot, whoever votes.
     HoldersMissQuorums,
-    /// Snapshots are reported to the replicas only.
-    WitnessNotTold,
     /// The age of a state counts as if the leader knew all that fast rounds decided.
     FastAgeOfLeader,
 }

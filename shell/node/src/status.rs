@@ -327,10 +327,7 @@ impl Node {
             trim_waits: status.trim_wait.and_then(|wait| trim_waits(wait, now)),
             lag: age.map(|_| status.lag),
             age_ms: age.map(|age| age.as_millis()),
-            digest: match status.is_witness {
-                true => String::new(),
-                false => format!("{:016x}", status.digest),
-            },
+            digest: digest_text(&status),
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
             reset: status.reset.map(|slot| slot.0),
@@ -448,6 +445,13 @@ fn trim_waits(wait: TrimWait, now: Time) -> Option<TrimWaitStatus> {
         seconds: waited.as_millis() / 1_000,
         reason,
     })
+}
+
+fn digest_text(status: &quorate_replica::ReplicaStatus) -> String {
+    match status.is_witness {
+        true => String::new(),
+        false => format!("{:016x}", status.digest),
+    }
 }
 
 fn poison_statuses(

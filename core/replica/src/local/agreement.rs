@@ -372,9 +372,10 @@ impl<O: Ordering> Replica<O> {
                 .agreement
                 .own()
                 .is_none_or(|own| own.slot < report.slot);
-            return is_news
-                .then(|| self.report_snapshot(now, report, out))
-                .unwrap_or(());
+            if is_news {
+                self.report_snapshot(now, report, out);
+            }
+            return;
         }
         self.judge(now, report.slot, out);
         self.fetch_reported(now, from, report.slot, out);

@@ -14,10 +14,7 @@ use quorate_types::{Digest, NodeSet, Slot, Time};
 impl<O: Ordering> Replica<O> {
     /// All other members of the view: each keeps snapshots.
     pub(crate) fn other_keepers(&self) -> NodeSet {
-        match planted(Plant::WitnessNotTold) {
-            true => self.other_replicas(),
-            false => self.view().nodes().without(self.config.own),
-        }
+        self.view().nodes().without(self.config.own)
     }
 
     /// Whether enough nodes hold a snapshot, so that logs may be trimmed for it: a majority of the replicas holds or has shown its

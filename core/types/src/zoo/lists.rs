@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 198] = [
+    pub const ALL: [Plant; 197] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -202,7 +202,6 @@ impl Plant {
         Plant::WitnessLeads,
         Plant::WitnessExecutes,
         Plant::HoldersMissQuorums,
-        Plant::WitnessNotTold,
     ];
 
     /// Plants that show only after hours: the run of an hour is what finds them.

@@ -77,6 +77,15 @@ pub enum Turn {
     Ordering(OrderingName),
 }
 
+/// Who executes after a change, of those who did before.
+fn replicas_after(before: NodeSet, turn: Turn) -> NodeSet {
+    match turn {
+        Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::JoinsAsWitness(_) => before,
+        Turn::Joins(node) => before.iter().chain([node]).collect(),
+        Turn::Leaves(node) => before.without(node),
+    }
+}
+
 /// A majority of so many.
 pub fn majority(of: usize) -> usize {
     of / 2 + 1
@@ -122,13 +131,7 @@ impl Views {
             Turn::Leaves(node) if current.members.contains(node) => current.members.without(node),
             Turn::Joins(_) | Turn::JoinsAsWitness(_) | Turn::Leaves(_) => return None,
         };
-        let replicas = match turn {
-            Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::JoinsAsWitness(_) => {
-                current.replicas
-            }
-            Turn::Joins(node) => current.replicas.iter().chain([node]).collect(),
-            Turn::Leaves(node) => current.replicas.without(node),
-        };
+        let replicas = replicas_after(current.replicas, turn);
         let can_order = match turn {
             Turn::Level(level) => {
                 let has_witnesses = current.members != current.replicas;

@@ -96,7 +96,7 @@ rows! {
     NotInvited 2 "node refused that came without an open invitation";
     GroupCreated 15 "another group created";
     GroupDropped 5 "another group dropped";
-    GroupServed 2 "node named for a group that was there before";
+    GroupServed 1 "node named for a group that was there before";
     GroupRefused 20 "operator told why no group is created or dropped";
     AcceptorsChanged 120 "view with other acceptors than the one before";
     ViewGrown 50 "view with more acceptors than the one before";
@@ -169,7 +169,7 @@ rows! {
     SwitchedRingToFastPaxos 5 "view with fast_paxos after one with ring_paxos";
     Ringed 50 "leader whose proposals go along a ring";
     RingBroken 20 "ring suspected, all asked again";
-    UnreadableKept 4 "message kept from a node that does not read it";
+    UnreadableKept 1 "message kept from a node that does not read it";
 }
 
 impl fmt::Display for Row {

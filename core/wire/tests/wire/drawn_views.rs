@@ -108,7 +108,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     };
     view.ordering = match view.level.0 {
         21 => OrderingName::Libpaxos,
-        24 if view.number.0 % 2 == 0 => OrderingName::LibpaxosPlus,
+        24 if view.number.0.is_multiple_of(2) => OrderingName::LibpaxosPlus,
         24 => OrderingName::RingPaxos,
         _ => OrderingName::Paxos,
     };

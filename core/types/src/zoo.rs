@@ -32,10 +32,10 @@ pub enum Plant {
     RingVoteBeforeSync,
     /// A node that does not vote names itself among them.
     RingAbstainerNamed,
-    /// Votes of an earlier ballot go on with those of a later one.
-    RingHearsAnyBallot,
-    /// Votes of neighbouring slots are told together, whoever voted in each.
-    RingRangesJoined,
+    /// A node names the one that passed a proposal on to it among those who voted, and does not wait for its vote.
+    RingBringerNamed,
+    /// What is gathered along a ring counts for all slots before it too.
+    RingCumulative,
     /// Whatever is gathered along a ring is taken for a quorum.
     RingTakenForQuorum,
     /// The next view names another ordering, and nodes go on as before.

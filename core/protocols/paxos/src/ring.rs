@@ -72,8 +72,7 @@ impl Stops {
     /// Those before this node tell their votes in `slot`. Returns whether they go on with its own.
     fn heard(&mut self, own: NodeId, slot: Slot, (ballot, voters): (Ballot, NodeSet)) -> bool {
         let stop = self.waiting.get_mut(&slot);
-        let is_of = |stop: &&mut Stop| stop.ballot == ballot || planted(Plant::RingHearsAnyBallot);
-        let Some(stop) = stop.filter(is_of) else {
+        let Some(stop) = stop.filter(|stop| stop.ballot == ballot) else {
             return false;
         };
         stop.awaits_others = false;
@@ -115,7 +114,7 @@ impl Stops {
             && *last_to == to
             && last.ballot == gathered.ballot
             && last.last.next() == gathered.first
-            && (last.voters == gathered.voters || planted(Plant::RingRangesJoined))
+            && last.voters == gathered.voters
         {
             last.last = gathered.last;
             return;
@@ -177,11 +176,15 @@ impl MultiPaxos {
             return;
         }
         let own = self.seat.config.own;
+        let is_named = !is_first && planted(Plant::RingBringerNamed);
         let stop = Stop {
             ballot,
-            awaits_others: !is_first,
+            awaits_others: !is_first && !is_named,
             awaits_own: verdict == Verdict::Voted,
-            voters: NodeSet::empty(),
+            voters: match is_named {
+                true => NodeSet::only(from),
+                false => NodeSet::empty(),
+            },
             to: match (to, next) {
                 (Some(to), Some(next)) if next < gathering => to,
                 (Some(_) | None, Some(_) | None) => ballot.node,
@@ -293,7 +296,10 @@ impl Leader {
         } = gathered;
         let accepted = Accepted {
             ballot,
-            first,
+            first: match planted(Plant::RingCumulative) {
+                true => Slot::ZERO,
+                false => first,
+            },
             last,
         };
         let others = voters.without(seat.config.own);

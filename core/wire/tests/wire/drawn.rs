@@ -14,7 +14,7 @@ use quorate_any::paxos::message::{
     Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
     TakeOver, Trimmed,
 };
-use quorate_any::paxos::{Message, Promise, Vote};
+use quorate_any::paxos::{Message, Promise};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::{
     Invitation, PeerMessage, ReplyImage, ReplyState, SessionImage, SnapshotCore,
@@ -387,26 +387,7 @@ pub(crate) fn batch(draw: &mut Draw) -> Batch {
 }
 
 fn promise(draw: &mut Draw) -> Promise {
-    promise_of(draw, |_| VoteKind::Classic)
-}
-
-/// A page of a promise, whose votes are of drawn kinds.
-pub(crate) fn promise_of(draw: &mut Draw, kind: impl Fn(&mut Draw) -> VoteKind) -> Promise {
-    Promise {
-        ballot: ballot(draw),
-        from: slot(draw),
-        votes: draw.list(4, |draw| Vote {
-            slot: slot(draw),
-            ballot: ballot(draw),
-            kind: kind(draw),
-            batch: batch(draw),
-        }),
-        unknown: draw.list(3, slot),
-        next: draw.option(slot),
-        decided: slot(draw),
-        trimmed: slot(draw),
-        wall: Wall(draw.number()),
-    }
+    drawn_fast::promise(draw, |_| VoteKind::Classic)
 }
 
 fn election_or_agreement(draw: &mut Draw) -> Message {

@@ -1,19 +1,39 @@
 //! Messages of Fast Paxos, drawn at random.
 
 use crate::draw::Draw;
-use crate::drawn::{ballot, batch, command, counter, node, promise_of, slot};
+use crate::drawn::{ballot, batch, command, counter, node, slot};
 use crate::drawn_views::{value_id, vote_kind};
-use quorate_any::fast_paxos::Message;
 use quorate_any::fast_paxos::message::{
     Accept, Any, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
     Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Propose, Seen, Survey, Surveyed,
     TakeOver, Trimmed, Voted,
 };
+use quorate_any::fast_paxos::{Message, Promise, Vote};
+use quorate_types::{VoteKind, Wall};
 
 pub(crate) fn message(draw: &mut Draw) -> Message {
     match draw.below(2) {
         0 => election_or_agreement(draw),
         _ => other_message(draw),
+    }
+}
+
+/// A page of a promise, whose votes are of drawn kinds.
+pub(crate) fn promise(draw: &mut Draw, kind: impl Fn(&mut Draw) -> VoteKind) -> Promise {
+    Promise {
+        ballot: ballot(draw),
+        from: slot(draw),
+        votes: draw.list(4, |draw| Vote {
+            slot: slot(draw),
+            ballot: ballot(draw),
+            kind: kind(draw),
+            batch: batch(draw),
+        }),
+        unknown: draw.list(3, slot),
+        next: draw.option(slot),
+        decided: slot(draw),
+        trimmed: slot(draw),
+        wall: Wall(draw.number()),
     }
 }
 
@@ -34,7 +54,7 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
             ballot: ballot(draw),
             from: slot(draw),
         }),
-        3 => Message::Promise(Box::new(promise_of(draw, vote_kind))),
+        3 => Message::Promise(Box::new(promise(draw, vote_kind))),
         4 => Message::Nack(Nack {
             ballot: ballot(draw),
             promised: ballot(draw),

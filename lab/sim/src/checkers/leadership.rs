@@ -84,16 +84,15 @@ impl Leadership {
         }
     }
 
-    /// Takes note that whoever leads opens a higher ballot of its own, as one does whose fast rounds begin or end: nobody else was
+    /// Takes note that whoever leads is about to open a higher ballot of its own, as one does whose fast rounds end: nobody else was
     /// to be elected.
-    pub fn renewed(&mut self, ballot: Ballot) {
+    pub fn renews(&mut self, ballot: Ballot) {
         if let Some(newest) = self.opened.last().copied()
             && (newest.view, newest.node) == (ballot.view, ballot.node)
             && newest < ballot
         {
             self.opened.remove(&newest);
         }
-        self.opened(ballot);
     }
 
     /// Takes note that somebody opens `ballot`.

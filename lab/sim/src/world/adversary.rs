@@ -23,7 +23,7 @@ use crate::checkers::{Property, Violation};
 use collecting::DueTrims;
 use player::Player;
 use quorate_acceptor::Testimony;
-use quorate_any::{AnyMessage, fast_paxos, paxos};
+use quorate_any::AnyMessage;
 use quorate_ordering::{Event, LinkState, Ordering, Role, Timing};
 use quorate_replica::PeerMessage;
 use quorate_types::{
@@ -343,19 +343,7 @@ impl Adversary {
         let Some(ballot) = ballot.filter(|ballot| ballot.round > 0) else {
             return;
         };
-        let message = match self.setup.ordering.1 {
-            OrderingName::Paxos
-            | OrderingName::Libpaxos
-            | OrderingName::LibpaxosPlus
-            | OrderingName::RingPaxos => {
-                let ask = paxos::message::TakeOver { ballot };
-                AnyMessage::Paxos(paxos::Message::TakeOver(ask))
-            }
-            OrderingName::FastPaxos => {
-                let ask = fast_paxos::message::TakeOver { ballot };
-                AnyMessage::FastPaxos(fast_paxos::Message::TakeOver(ask))
-            }
-        };
+        let message = player::take_over(self.setup.ordering.1, ballot);
         self.note(Tag::Fault, id, || format!("{id} is told to lead"));
         let event = Event::Receive {
             from: *self.random.pick(&self.others(id)),

@@ -7,8 +7,7 @@ use super::clock::Moment;
 use super::judge::Judge;
 use super::setup::Setup;
 use super::stall::Look;
-use super::watched::ReadSeen;
-use super::{World, clock::Clock};
+use super::{World, clock::Clock, watched::ReadSeen};
 use crate::checkers::Property;
 use crate::checkers::agreed_time::AgreedTime;
 use crate::checkers::catching_up::CatchingUp;
@@ -218,15 +217,10 @@ impl World {
                 }
             }
             Testimony::Opens { ballot } => {
-                match self.judge.governing(ballot.view).ordering {
-                    OrderingName::FastPaxos => self.leading.leadership.renewed(ballot),
-                    OrderingName::Paxos
-                    | OrderingName::Libpaxos
-                    | OrderingName::LibpaxosPlus
-                    | OrderingName::RingPaxos => {
-                        self.leading.leadership.opened(ballot);
-                    }
+                if self.judge.governing(ballot.view).ordering == OrderingName::FastPaxos {
+                    self.leading.leadership.renews(ballot);
                 }
+                self.leading.leadership.opened(ballot);
                 self.leading.catching_up.knows(id, ballot);
             }
             Testimony::AsksLease { ballot, .. } | Testimony::Leads { ballot, .. } => {
@@ -311,9 +305,8 @@ impl World {
     /// A node that promised a ballot in an earlier life starts.
     pub(super) fn watch_started(&mut self, id: NodeId, promised: Ballot) {
         self.leading.catching_up.knows(id, promised);
-        // Fast rounds have no leases.
-        let has_leases = self.judge.governing(promised.view).ordering != OrderingName::FastPaxos;
-        if promised > Ballot::ZERO && has_leases {
+        let governing = self.judge.governing(promised.view);
+        if promised > Ballot::ZERO && governing.ordering != OrderingName::FastPaxos {
             let until = self.leading.bound_until(&self.nodes[&id].clock, self.now);
             self.leading.leases.started(id, promised, until);
         }

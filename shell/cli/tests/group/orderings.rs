@@ -181,8 +181,8 @@ fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
             .collect();
         let leader = group.leader();
         let nodes = group.status()["nodes"].clone();
-        let others = nodes.as_array().unwrap().iter();
-        let follower = others.clone().find(|node| node["id"] != leader["id"]);
+        let mut others = nodes.as_array().unwrap().iter();
+        let follower = others.find(|node| node["id"] != leader["id"]);
         for killed in [&leader, follower.unwrap()] {
             signal(pid(killed), "KILL");
             group.add("0");

@@ -51,7 +51,7 @@ impl Judge {
                 batch,
                 decided,
             } => {
-                self.proposes(node, (slot, ballot), batch)?;
+                self.asks_votes(node, (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
             Testimony::ProposesValue {
@@ -61,22 +61,19 @@ impl Judge {
             } => self.names(ballot.view, value, batch),
             Testimony::Votes {
                 ballot,
-                kind: VoteKind::Classic,
+                kind,
                 first,
                 last,
-            } => self.accepted(node, ballot, first, last),
+            } => match kind {
+                VoteKind::Classic => self.accepted(node, ballot, first, last),
+                VoteKind::Fast(value) => self.tells_cast(node, first, ballot, value),
+            },
             Testimony::Gathers {
                 ballot,
                 first,
                 last,
                 voters,
             } => self.gathers(node, ballot, (first, last), voters),
-            Testimony::Votes {
-                ballot,
-                kind: VoteKind::Fast(value),
-                first,
-                ..
-            } => self.tells_cast(node, first, ballot, value),
             Testimony::Promises(page) => {
                 self.may_vote(node, page.ballot.view)?;
                 self.promised(node, page)
@@ -104,6 +101,25 @@ impl Judge {
             | Testimony::AnswersPreVote { .. }
             | Testimony::Nothing => Ok(()),
         }
+    }
+
+    /// `node` asks for votes for a batch in the classic round of a slot.
+    fn asks_votes(
+        &mut self,
+        node: NodeId,
+        (slot, ballot): (Slot, Ballot),
+        batch: &Batch,
+    ) -> Judged {
+        let value = fingerprint(batch);
+        // A value of fast rounds may be voted for in several slots, and win more than one.
+        let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;
+        if is_placed && !batch.commands().is_empty() {
+            self.phase_one.placed(slot, value)?;
+        }
+        if batch.is_collecting() {
+            self.collects.proposed(slot, ballot);
+        }
+        self.proposed(node, slot, ballot, value)
     }
 
     /// A message reaches `node`.
@@ -176,20 +192,6 @@ impl Judge {
             Property::OneValuePerBallot,
             format!("{node} proposes {value:016x} in {slot} {ballot} after {first:016x}"),
         )
-    }
-
-    /// `node` proposes `batch` in its ballot.
-    fn proposes(&mut self, node: NodeId, (slot, ballot): (Slot, Ballot), batch: &Batch) -> Judged {
-        let value = fingerprint(batch);
-        // A value of fast rounds may be voted for in several slots, and win more than one.
-        let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;
-        if is_placed && !batch.commands().is_empty() {
-            self.phase_one.placed(slot, value)?;
-        }
-        if batch.is_collecting() {
-            self.collects.proposed(slot, ballot);
-        }
-        self.proposed(node, slot, ballot, value)
     }
 
     /// `node` tells its vote in these slots, if it is one of the voters, and those of others.

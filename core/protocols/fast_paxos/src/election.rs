@@ -7,7 +7,8 @@
 use crate::message::{Message, PreVote, PreVoted, TakeOver};
 use crate::{FastPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
-use quorate_types::{Ballot, Duration, NodeId, NodeSet, Time};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
 
 /// The most times that the wait between two pre-votes doubles.
 const DOUBLINGS_MAX: u32 = 5;
@@ -25,6 +26,9 @@ pub(crate) struct Election {
     due: Option<Time>,
     /// No pre-vote is granted before this time: a promise was just given.
     quiet_until: Time,
+    /// The end of the span in which a candidate that lags far is denied its pre-vote in favour of a better
+    /// one, and a node that lacks a snapshot does not stand. Set when first needed, once per search for a leader.
+    preferring_until: Option<Time>,
     /// Tries since a leader was last heard.
     tries: u32,
     attempt: u64,
@@ -43,12 +47,19 @@ impl Election {
             patience,
             due: None,
             quiet_until: now,
+            preferring_until: None,
             tries: 0,
             attempt: 0,
             granted: NodeSet::empty(),
             highest: Ballot::ZERO,
             begun: 0,
         }
+    }
+
+    /// This node leads: the search for a leader is over.
+    pub(crate) fn leads(&mut self) {
+        self.leader = None;
+        self.preferring_until = None;
     }
 
     /// It stands after this wait, whoever leads elsewhere.
@@ -71,6 +82,10 @@ impl FastPaxos {
     /// The leader is missed: ask whether others miss it too.
     pub(crate) fn ask_pre_votes(&mut self, now: Time, effects: &mut Effects<Message>) {
         self.seat.election.leader = None;
+        if let Some(until) = self.seat.stands_back_until(now) {
+            self.seat.election.due = Some(until);
+            return;
+        }
         self.seat.election.tries += 1;
         self.seat.election.attempt += 1;
         self.seat.election.granted = NodeSet::empty();
@@ -95,10 +110,13 @@ impl FastPaxos {
         if !self.seat.acceptor.is_voter() {
             return;
         }
+        let is_granted = self.misses_leader(now, from)
+            && (!self.seat.prefers_another(now, decided)
+                || planted(Plant::LaggingCandidateGranted));
         let promised = self.seat.acceptor.promised();
         let answer = Message::PreVoted(PreVoted {
             attempt,
-            is_granted: self.misses_leader(now, from),
+            is_granted,
             promised: promised.max(self.seat.election.highest),
             decided: self.seat.acceptor.log.decided(),
         });
@@ -184,6 +202,7 @@ impl Seat {
             return;
         }
         election.heard = now;
+        election.preferring_until = None;
         if election.leader == Some(ballot) && election.due.is_none() {
             return;
         }
@@ -227,6 +246,47 @@ impl Seat {
         let most = Duration(timing.retry_max.0 << doublings).min(timing.election_max);
         let wait = self.random.span(timing.retry_min.min(most), most);
         self.election.due = Some(now + wait);
+    }
+
+    /// While its replica waits for a snapshot, a leader can order no more than a window of slots. So another
+    /// acceptor goes first; only for a bounded time, because none may be able to win (claim mp-38).
+    fn stands_back_until(&mut self, now: Time) -> Option<Time> {
+        let lacks_snapshot = self.lacks_snapshot();
+        let mut peers = self.peers.iter();
+        let is_other_linked = peers.any(|peer| peer.is_acceptor && peer.link.is_some());
+        if !lacks_snapshot || !is_other_linked {
+            return None;
+        }
+        let span = self.config.timing.election_max;
+        let until = *self.election.preferring_until.get_or_insert(now + span);
+        (now < until).then_some(until)
+    }
+
+    /// Whether a candidate with this decided prefix should let a better one go first. It could lead only
+    /// after it has learned the slots that this acceptor, or one linked to it, knows already. The better one
+    /// is preferred for a bounded time, because it may be unable to win (claim mp-38).
+    fn prefers_another(&mut self, now: Time, decided: Slot) -> bool {
+        let own = self.acceptor.log.decided();
+        let linked = (self.peers.iter()).filter(|peer| peer.is_acceptor && peer.link.is_some());
+        let furthest = linked.map(|peer| peer.decided).fold(own, Slot::max);
+        let timing = &self.config.timing;
+        let far = self.config.limits.chunk_slots as u64;
+        let span = if decided < self.acceptor.log.trimmed() {
+            timing.election_max
+        } else if furthest.since(decided) > far {
+            timing.resend
+        } else {
+            return false;
+        };
+        let until = *self.election.preferring_until.get_or_insert(now + span);
+        if now >= until {
+            return false;
+        }
+        if own.since(decided) > far {
+            // The better candidate is this node: it stands at once.
+            self.election.due = Some(now);
+        }
+        true
     }
 
     pub(crate) fn send(

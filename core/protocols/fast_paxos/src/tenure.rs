@@ -21,7 +21,7 @@ impl FastPaxos {
         self.seat.learner.known = self.seat.learner.known.max(found.floor);
         let leader = Leader::new(now, ballot, found, &self.seat);
         self.part = Part::Leader(Box::new(leader));
-        self.seat.election.leader = None;
+        self.seat.election.leads();
         for peer in self.seat.peers.iter_mut() {
             peer.heard = promised.contains(peer.node).then_some(now);
             peer.beat = 0;

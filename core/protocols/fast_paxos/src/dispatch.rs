@@ -424,10 +424,11 @@ impl FastPaxos {
     }
 
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, effects: &mut Effects<Message>) {
+        self.seat.entropy = entropy;
         self.settle(now, effects);
         self.open_reads(now, effects);
         self.seat.cast_waiting(effects);
-        self.send_unsent(now, wall, entropy, effects);
+        self.send_unsent(now, wall, effects);
         if let Some((leader, seat)) = self.leading() {
             leader.order_waiting(seat, now, wall, entropy, effects);
         }

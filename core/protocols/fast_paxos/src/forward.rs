@@ -35,13 +35,7 @@ impl FastPaxos {
     }
 
     /// The end of a turn: sends on what was submitted, by the way that the rounds have.
-    pub(crate) fn send_unsent(
-        &mut self,
-        now: Time,
-        wall: Wall,
-        entropy: u64,
-        effects: &mut Effects<Message>,
-    ) {
+    pub(crate) fn send_unsent(&mut self, now: Time, wall: Wall, effects: &mut Effects<Message>) {
         if self.seat.is_over {
             return;
         }
@@ -56,8 +50,7 @@ impl FastPaxos {
             .filter(|(ballot, _)| Some(*ballot) == leader);
         if let Some((ballot, _)) = any {
             if self.seat.last.is_none() {
-                self.seat
-                    .propose_unsent(now, ballot, wall, entropy, effects);
+                self.seat.propose_unsent(now, ballot, wall, effects);
             }
             return;
         }
@@ -101,7 +94,7 @@ impl FastPaxos {
             Mode::Fast { .. } => {
                 let stamp = Stamp {
                     wall: Wall(seat.acceptor.log.wall().0 + 1),
-                    entropy: seat.forward.number,
+                    entropy: seat.drawn_for(seat.forward.number + 1),
                 };
                 let batch = Batch::new(stamp, fresh);
                 seat.propose_value(now, ballot, batch, true, effects);
@@ -193,7 +186,6 @@ impl Seat {
         now: Time,
         ballot: Ballot,
         wall: Wall,
-        entropy: u64,
         effects: &mut Effects<Message>,
     ) {
         while self.forward.proposals.len() < self.config.limits.pipeline {
@@ -205,10 +197,15 @@ impl Seat {
             let last = self.acceptor.log.wall();
             let stamp = Stamp {
                 wall: wall.max(Wall(last.0 + 1)),
-                entropy: entropy ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+                entropy: self.drawn_for(number),
             };
             self.propose_value(now, ballot, Batch::new(stamp, commands), false, effects);
         }
+    }
+
+    /// The entropy of the value with this number, which no other one has.
+    fn drawn_for(&self, number: u64) -> u64 {
+        self.entropy ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
     /// Names a new value and sends it to all acceptors.

@@ -33,6 +33,7 @@ mod trimming;
 mod view_end;
 
 pub use message::Message;
+pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use caster::Caster;
@@ -86,6 +87,8 @@ pub(crate) struct Seat {
     is_over: bool,
     /// The highest slot passed to the replica. Invariant: outside of `handle`, at most the decided prefix.
     delivered: Slot,
+    /// What the shell drew at the end of the last turn.
+    entropy: u64,
     /// Clients have sessions.
     is_attended: bool,
 }
@@ -152,6 +155,7 @@ impl FastPaxos {
             last: None,
             is_over: false,
             is_attended: false,
+            entropy: 0,
             delivered,
             config,
             random,

@@ -131,9 +131,13 @@ impl Seat {
             }
             if own == ballot && self.held_in(ballot, &batch).is_none() {
                 let Some(slot) = self.free_slot() else { return };
-                let is_cast = self.acceptor.try_cast(slot, value, batch, effects);
-                assert!(is_cast, "the slot is free");
-                self.caster.next = slot.next();
+                let lacks_before = batch.is_collecting();
+                if self.acceptor.try_cast(slot, value, batch, effects) {
+                    self.caster.next = slot.next();
+                } else {
+                    // Its proposer sends it again; by then this node may have learned what it lacks before a trim.
+                    assert!(lacks_before, "the slot is free");
+                }
             }
             self.caster.waiting.pop_front();
         }

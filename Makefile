@@ -15,6 +15,7 @@ DEV := $(abspath $(TARGET_DIR))/debug
 WHEELS := $(abspath $(TARGET_DIR))/wheels
 # The dev profile optimises what the simulator runs; see Cargo.toml.
 SIM := $(CARGO) run --quiet -p quorate-sim
+ORDERINGS := paxos libpaxos libpaxos+ fast_paxos
 # Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
 TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTORY=$(DEV)/history
 # Seeds of `make test`: about 150 CPU-seconds, shared by the cores. FIXED_SEEDS from 0 are the same for every commit: what they find is
@@ -178,11 +179,12 @@ fix: cargo-present venv ## format, and apply the lints that can mend themselves
 
 # ---- what proves ----
 
-sim: cargo-present venv ## simulate: SEED=n replays one, SEEDS=n runs many, MINUTES=n runs for a time
-	$(SIM) --bin sim -- $(if $(SEED),--seed $(SEED),$(if $(SEEDS),--seeds $(SEEDS),--minutes $(or $(MINUTES),20)))
+sim: cargo-present venv ## simulate: SEED=n replays one, SEEDS=n runs many, MINUTES=n runs for a time, ORDERING=name begins groups so
+	$(SIM) --bin sim -- $(if $(SEED),--seed $(SEED),$(if $(SEEDS),--seeds $(SEEDS),--minutes $(or $(MINUTES),20))) $(if $(ORDERING),--ordering $(ORDERING))
 
-sim-ci: cargo-present venv ## simulate 8,000 seeds
+sim-ci: cargo-present venv ## simulate 8,000 seeds, and 3,000 of each ordering
 	$(SIM) --bin sim -- --seeds 8000
+	for ordering in $(ORDERINGS); do $(SIM) --bin sim -- --from 100000 --seeds 3000 --ordering $$ordering || exit 1; done
 
 hours: cargo-present venv ## simulate a day of light load under faults: log, disk and tables stay bounded: HOURS=n (24), SEED=n; about 4 minutes
 	$(SIM) --bin sim -- --hours $(or $(HOURS),24) --from $(or $(SEED),0)
@@ -191,8 +193,8 @@ zoo: cargo-present venv ## plant every known bug, two at a time; each must be fo
 	$(SIM) --features zoo --bin zoo -- $(if $(QUICK),--quick)
 	$(CARGO) test --quiet -p quorate-sim --features zoo --test overlapping_views --test hours planted
 
-nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on, LONG=1 adds faults of minutes
-	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(LONG),--long)
+nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on, LONG=1 adds faults of minutes, ORDERING=name orders so on NODES=n (5)
+	$(BIN)/python lab/nemesis/run.py $(if $(ORDERING),--ordering $(ORDERING) --nodes $(or $(NODES),5)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(LONG),--long)
 
 outage: build ## how long writes and reads wait when the leader is killed (KILLS=n, INSTALLS=n), stopped or cut off
 	$(BIN)/python lab/nemesis/outage.py --reads --kills $(or $(KILLS),60) --during-install $(or $(INSTALLS),20)

@@ -50,6 +50,7 @@ class GroupPlan:
     served: ObjectPlan
     nodes: int = 3
     persist: str = "disk"
+    ordering: str = "paxos"
     environment: dict[str, str] = field(default_factory=dict)
     """More variables for every node; `{node}` in a value becomes its number."""
     snapshot_after: tuple[int, int] | None = None
@@ -241,6 +242,7 @@ class Group:
             f"listen = {_text(self.network.listen(number))}",
             f"admin = {_text(self.network.admin(number))}",
             f"persist = {_text(plan.persist)}",
+            f"ordering = {_text(plan.ordering)}",
             f"python = {_text(sys.executable)}",
             f"call_timeout = {CALL_TIMEOUT_S}",
             # The lab's own network leads nowhere else.

@@ -46,6 +46,7 @@ class Options:
     clients: int
     served: str
     persist: str
+    ordering: str
     quorate: str
     keep: Path
 
@@ -102,6 +103,7 @@ def run_campaign(
             served=workload.served,
             nodes=options.nodes,
             persist="memory" if title == "memory" else options.persist,
+            ordering=options.ordering,
             environment=shim.environment() if shim else {},
             snapshot_after=SNAPSHOT_AFTER,
         )
@@ -186,6 +188,12 @@ def read_options() -> Options:
         "--object", default="shelf", help="shelf, rust:kv, rust:counter, rust:register, bank:Account"
     )
     parser.add_argument("--persist", choices=("disk", "memory"), default="disk")
+    parser.add_argument(
+        "--ordering",
+        choices=("paxos", "libpaxos", "libpaxos+", "fast_paxos"),
+        default="paxos",
+        help="how the group orders commands; fast_paxos takes --nodes 4 or more",
+    )
     parser.add_argument("--quorate", default=default_quorate(), help="the program under test")
     parser.add_argument(
         "--keep", type=Path, default=ROOT / "out" / "nemesis", help="where histories and logs stay"
@@ -218,6 +226,7 @@ def read_options() -> Options:
         clients=given.clients,
         served=given.object,
         persist=given.persist,
+        ordering=given.ordering,
         quorate=given.quorate,
         keep=given.keep,
     )

@@ -4,7 +4,7 @@
 //! ask each message for its testimony, so they do not depend on a protocol.
 
 use crate::Promise;
-use quorate_types::{Ballot, Batch, Slot};
+use quorate_types::{Ballot, Batch, Slot, ValueId, VoteKind};
 
 /// The commitment that a message makes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,7 +16,16 @@ pub enum Testimony<'a> {
         /// The ballot.
         ballot: Ballot,
     },
-    /// It proposes one batch, the only one of this ballot in this slot.
+    /// It proposes a batch to all acceptors, in whichever slot each has free: the only batch of this name.
+    ProposesValue {
+        /// The ballot in whose fast rounds it is proposed.
+        ballot: Ballot,
+        /// The name of the value.
+        value: ValueId,
+        /// The value.
+        batch: &'a Batch,
+    },
+    /// It proposes one batch, the only one of the classic round of this ballot in this slot.
     Proposes {
         /// The ballot.
         ballot: Ballot,
@@ -27,10 +36,12 @@ pub enum Testimony<'a> {
         /// Every slot up to here is decided, those that the ballot proposed as it proposed them.
         decided: Slot,
     },
-    /// It voted, durably, for what the ballot proposed in each slot of `first..=last`.
+    /// It voted, durably, in each slot of `first..=last`: for what the ballot proposed, or in a fast round for the value named.
     Votes {
         /// The ballot.
         ballot: Ballot,
+        /// The round, and the value of a fast one.
+        kind: VoteKind,
         /// The first slot.
         first: Slot,
         /// The last slot.

@@ -78,6 +78,10 @@ impl Rehearsal {
                 message: AnyMessage::Paxos(message),
                 ..
             } => variant(message),
+            PeerMessage::Ordering {
+                message: AnyMessage::FastPaxos(message),
+                ..
+            } => variant(message),
             PeerMessage::Replica(message) => variant(message),
         };
         let is_upkeep = lane == Lane::Urgent || matches!(message, PeerMessage::Replica(_));

@@ -238,9 +238,9 @@ impl Command {
                 ..
             } => Level::NAMED,
             Body::ChangeView {
-                who: MemberChange::Ordering(_),
+                who: MemberChange::Ordering(ordering),
                 ..
-            } => Level::ORDERINGS,
+            } => ordering.change_level(),
             Body::Collect { .. } => Level::COLLECTED,
             _ => Level::UNNAMED,
         }

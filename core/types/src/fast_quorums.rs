@@ -76,6 +76,29 @@ impl FastQuorums {
         FastQuorums { classic, fast }
     }
 
+    /// The smallest fast quorums beside majorities, where fast rounds go on without one of the acceptors.
+    ///
+    /// # Errors
+    /// When there are fewer than four: then a fast round needs the votes of all.
+    ///
+    /// ```
+    /// use quorate_types::FastQuorums;
+    /// let five = FastQuorums::beside_majorities(5).unwrap();
+    /// let told = "5 acceptors: fast rounds need 4, classic ones 3; the group goes on without 2, in fast rounds without 1";
+    /// assert_eq!(five.to_string(), told);
+    /// assert!(FastQuorums::beside_majorities(3).is_err());
+    /// ```
+    pub fn beside_majorities(acceptors: usize) -> Result<FastQuorums, FastQuorumsError> {
+        let faults = 1;
+        let few = FastQuorumsError::TooFewAcceptors { acceptors, faults };
+        let classic = Quorums::majority(acceptors).map_err(FastQuorumsError::Classic)?;
+        let quorums = FastQuorums::least(classic);
+        match quorums.faults() >= faults {
+            true => Ok(quorums),
+            false => Err(few),
+        }
+    }
+
     /// Quorums with which every phase and both kinds of rounds tolerate `faults` acceptors that are gone.
     ///
     /// # Errors
@@ -122,6 +145,21 @@ impl FastQuorums {
     }
 }
 
+impl fmt::Display for FastQuorums {
+    /// What the group tolerates, for operators.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (acceptors, classic) = (self.classic.acceptors(), self.classic.phase2());
+        let needed = classic.max(self.classic.phase1());
+        write!(
+            f,
+            "{acceptors} acceptors: fast rounds need {}, classic ones {classic}; the group goes on without {}, in fast rounds without {}",
+            self.fast,
+            acceptors - needed,
+            (acceptors - needed).min(self.faults())
+        )
+    }
+}
+
 impl fmt::Display for FastQuorumsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -140,7 +178,7 @@ impl fmt::Display for FastQuorumsError {
             ),
             FastQuorumsError::TooFewAcceptors { acceptors, faults } => write!(
                 f,
-                "fast rounds that tolerate {faults} faults need {} acceptors, not {acceptors}",
+                "fast rounds that go on without {faults} of the acceptors need {} acceptors, not {acceptors}",
                 3 * faults + 1
             ),
         }

@@ -23,6 +23,8 @@ impl Level {
     pub const ORDERINGS: Level = Level(21);
     /// Since this one logs are trimmed for a command that was decided; builds of earlier ones do not read it.
     pub const COLLECTED: Level = Level(21);
+    /// Since this one a view can name [`crate::OrderingName::FastPaxos`], and its log holds votes of fast rounds.
+    pub const FAST_ROUNDS: Level = Level(23);
 }
 
 impl Levels {

@@ -14,14 +14,17 @@ pub enum OrderingName {
     Libpaxos,
     /// As Libpaxos, and slow acceptors are spared: most proposals are sent to the best majority only.
     LibpaxosPlus,
+    /// Fast Paxos: who submits a command proposes it to all acceptors, which choose.
+    FastPaxos,
 }
 
 impl OrderingName {
     /// All of them.
-    pub const ALL: [OrderingName; 3] = [
+    pub const ALL: [OrderingName; 4] = [
         OrderingName::Paxos,
         OrderingName::Libpaxos,
         OrderingName::LibpaxosPlus,
+        OrderingName::FastPaxos,
     ];
 
     /// The word for it, on the command line and in documents.
@@ -31,6 +34,7 @@ impl OrderingName {
             OrderingName::Paxos => "paxos",
             OrderingName::Libpaxos => "libpaxos",
             OrderingName::LibpaxosPlus => "libpaxos+",
+            OrderingName::FastPaxos => "fast_paxos",
         }
     }
 
@@ -41,13 +45,27 @@ impl OrderingName {
     /// assert_eq!(OrderingName::Paxos.level(), Level::UNNAMED);
     /// assert_eq!("libpaxos+".parse(), Ok(OrderingName::LibpaxosPlus));
     /// assert_eq!(OrderingName::LibpaxosPlus.level(), Level::ORDERINGS);
+    /// assert_eq!(OrderingName::FastPaxos.level(), Level::FAST_ROUNDS);
     /// ```
     #[must_use]
     pub fn level(self) -> Level {
         match self {
             OrderingName::Paxos => Level::UNNAMED,
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => Level::ORDERINGS,
+            OrderingName::FastPaxos => Level::FAST_ROUNDS,
         }
+    }
+
+    /// The lowest level at which a change of the view can name it: those who read the change know that there are several.
+    ///
+    /// ```
+    /// use quorate_types::{Level, OrderingName};
+    /// assert_eq!(OrderingName::Paxos.change_level(), Level::ORDERINGS);
+    /// assert_eq!(OrderingName::FastPaxos.change_level(), Level::FAST_ROUNDS);
+    /// ```
+    #[must_use]
+    pub fn change_level(self) -> Level {
+        self.level().max(Level::ORDERINGS)
     }
 }
 

@@ -164,7 +164,7 @@ pub enum MemberChange {
     /// level above [`Level::UNNAMED`], are read from [`Level::NAMED`] on only.
     Level(Level),
     /// All stay who they are, and commands are ordered in this way from then on. Claim rp-121. A log that has such a change, and a view that names
-    /// an ordering, are read from [`Level::ORDERINGS`] on only: the group is at that level before.
+    /// an ordering, are read from [`OrderingName::change_level`] on only: the group is at that level before.
     Ordering(OrderingName),
 }
 
@@ -326,7 +326,7 @@ impl View {
                 return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
             }
             MemberChange::Level(level) => view.level = *level,
-            MemberChange::Ordering(ordering) if self.level < Level::ORDERINGS => {
+            MemberChange::Ordering(ordering) if self.level < ordering.change_level() => {
                 return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
             }
             MemberChange::Ordering(ordering) => view.ordering = *ordering,
@@ -362,7 +362,7 @@ impl fmt::Display for ViewChangeError {
             ViewChangeError::OrderingNotSpoken(level, ordering) => write!(
                 f,
                 "who speaks level {level} only cannot order with {ordering}: that takes level {}",
-                Level::ORDERINGS
+                ordering.change_level()
             ),
             ViewChangeError::NotInvited => f.write_str(
                 "this invitation was used, its time is over, or the group never made it: ask for another one",

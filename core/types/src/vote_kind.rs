@@ -3,7 +3,7 @@
 use crate::NodeId;
 use std::fmt;
 
-/// The name of a value that a node proposed to all acceptors. No node ever uses one twice, because `boot` counts its starts.
+/// The name of a value that a node proposed to all acceptors. No node ever uses one twice in a view, because `boot` counts its starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ValueId {
     /// Who proposed it.

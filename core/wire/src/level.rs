@@ -8,12 +8,16 @@ use quorate_types::{Batch, Command, Level};
 /// The lowest level whose builds read `message`. What a snapshot holds is not looked at: it is not sent beyond its view.
 #[must_use]
 pub fn peer_level(message: &PeerMessage<AnyMessage>) -> Level {
-    let PeerMessage::Ordering {
-        message: AnyMessage::Paxos(message),
-        ..
-    } = message
-    else {
-        return Level::UNNAMED;
+    let message = match message {
+        PeerMessage::Ordering {
+            message: AnyMessage::Paxos(message),
+            ..
+        } => message,
+        PeerMessage::Ordering {
+            message: AnyMessage::FastPaxos(_),
+            ..
+        } => return Level::FAST_ROUNDS,
+        PeerMessage::Replica(_) => return Level::UNNAMED,
     };
     match message {
         Message::Accept(accept) => of_commands(accept.batch.commands()),

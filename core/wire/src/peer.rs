@@ -13,6 +13,8 @@ use quorate_any::AnyMessage;
 use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
 use quorate_types::Wall;
 
+mod claims;
+mod fast_paxos;
 mod paxos;
 mod signs;
 mod trail;
@@ -51,15 +53,20 @@ pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<AnyMessage>) {
 /// As [`put_peer`]; large payloads of proposed batches stay where they lie.
 pub fn put_peer_shared(body: &mut SharedBody<'_>, message: &PeerMessage<AnyMessage>) {
     match message {
-        PeerMessage::Ordering {
-            view,
-            message: AnyMessage::Paxos(message),
-        } => {
+        PeerMessage::Ordering { view, message } => {
             let buf = body.buf();
             buf.put_u8(ORDERING);
             put_view_id(buf, *view);
-            buf.put_u8(PAXOS);
-            paxos::put_message_shared(body, message);
+            match message {
+                AnyMessage::Paxos(message) => {
+                    buf.put_u8(PAXOS);
+                    paxos::put_message_shared(body, message);
+                }
+                AnyMessage::FastPaxos(message) => {
+                    buf.put_u8(FAST_PAXOS);
+                    fast_paxos::put_message_shared(body, message);
+                }
+            }
         }
         PeerMessage::Replica(_) => put_peer(body.buf(), message),
     }
@@ -89,6 +96,7 @@ pub fn take_peer(body: &Bytes) -> Result<PeerMessage<AnyMessage>, WireError> {
 }
 
 const PAXOS: u8 = 1;
+const FAST_PAXOS: u8 = 2;
 
 fn put_ordering(buf: &mut BytesMut, message: &AnyMessage) {
     match message {
@@ -96,12 +104,17 @@ fn put_ordering(buf: &mut BytesMut, message: &AnyMessage) {
             buf.put_u8(PAXOS);
             paxos::put_message(buf, message);
         }
+        AnyMessage::FastPaxos(message) => {
+            buf.put_u8(FAST_PAXOS);
+            fast_paxos::put_message(buf, message);
+        }
     }
 }
 
 fn take_ordering(r: &mut Reader<'_>) -> Result<AnyMessage, WireError> {
     match r.u8("protocol")? {
         PAXOS => paxos::take_message(r).map(AnyMessage::Paxos),
+        FAST_PAXOS => fast_paxos::take_message(r).map(AnyMessage::FastPaxos),
         tag => Err(WireError::UnknownTag {
             what: "protocol",
             tag,

@@ -4,12 +4,12 @@ use crate::WireError;
 use crate::batch::{put_batch, take_batch};
 use crate::codec::Reader;
 use crate::words::{
-    put_ballot, put_digest, put_slot, put_view_id, take_ballot, take_digest, take_slot,
-    take_view_id,
+    put_ballot, put_digest, put_slot, put_value_id, put_view_id, take_ballot, take_digest,
+    take_slot, take_value_id, take_view_id,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
-use quorate_types::{NodeId, ValueId, VoteKind};
+use quorate_types::VoteKind;
 
 /// First byte of every record: the layout of the rest. Its high bit tells it from layout 1, which began with the
 /// tag; a log of another layout is refused, never misread.
@@ -136,18 +136,4 @@ pub fn take_record(bytes: &Bytes) -> Result<Record, WireError> {
     };
     r.end("record")?;
     Ok(Record { view, entry })
-}
-
-fn put_value_id(buf: &mut BytesMut, value: ValueId) {
-    buf.put_u16_le(value.node.0);
-    buf.put_u64_le(value.boot);
-    buf.put_u64_le(value.number);
-}
-
-fn take_value_id(r: &mut Reader<'_>) -> Result<ValueId, WireError> {
-    Ok(ValueId {
-        node: NodeId(r.u16("node")?),
-        boot: r.u64("boot")?,
-        number: r.u64("number")?,
-    })
 }

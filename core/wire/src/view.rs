@@ -119,6 +119,7 @@ pub(crate) fn put_ordering(buf: &mut BytesMut, ordering: OrderingName) {
         OrderingName::Paxos => 1,
         OrderingName::Libpaxos => 2,
         OrderingName::LibpaxosPlus => 3,
+        OrderingName::FastPaxos => 4,
     });
 }
 
@@ -127,6 +128,7 @@ pub(crate) fn take_ordering(r: &mut Reader<'_>) -> Result<OrderingName, WireErro
         1 => Ok(OrderingName::Paxos),
         2 => Ok(OrderingName::Libpaxos),
         3 => Ok(OrderingName::LibpaxosPlus),
+        4 => Ok(OrderingName::FastPaxos),
         tag => Err(WireError::UnknownTag {
             what: "ordering",
             tag,

@@ -8,7 +8,7 @@ use crate::codec::{Reader, in_range, in_slot_range, put_option};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
     Attachment, Ballot, CommandId, Digest, Duration, GroupId, Level, Levels, NodeId, NodeSet,
-    Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, ViewId, ViewNumber,
+    Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, ValueId, ViewId, ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -182,4 +182,18 @@ pub(crate) fn take_named_levels(r: &mut Reader<'_>) -> Result<Levels, WireError>
             what: "levels are named by who does not know them",
         }),
     }
+}
+
+pub(crate) fn put_value_id(buf: &mut BytesMut, value: ValueId) {
+    buf.put_u16_le(value.node.0);
+    buf.put_u64_le(value.boot);
+    buf.put_u64_le(value.number);
+}
+
+pub(crate) fn take_value_id(r: &mut Reader<'_>) -> Result<ValueId, WireError> {
+    Ok(ValueId {
+        node: NodeId(r.u16("node")?),
+        boot: r.u64("boot")?,
+        number: r.u64("number")?,
+    })
 }

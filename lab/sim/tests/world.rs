@@ -19,13 +19,13 @@ fn must_pass(report: &Report, what: &str) {
 #[test]
 fn a_seed_repeats_to_the_last_event_told_or_not() {
     for seed in [3, 11, 1_000_003] {
-        let first = run_nodes(seed, Telling::Hash);
-        let second = run_nodes(seed, Telling::Tail);
+        let first = run_nodes(seed, None, Telling::Hash);
+        let second = run_nodes(seed, None, Telling::Tail);
         assert_eq!(first.hash, second.hash, "seed {seed}");
         let text = first.schedule.to_string();
         let third = run(Schedule::parse(&text).unwrap(), Telling::Hash);
         assert_eq!(first.hash, third.hash, "seed {seed} from its text");
-        assert_ne!(first.hash, run_nodes(seed + 1, Telling::Hash).hash);
+        assert_ne!(first.hash, run_nodes(seed + 1, None, Telling::Hash).hash);
     }
 }
 
@@ -50,7 +50,7 @@ fn schedules_that_once_failed_pass() {
 fn orderings_alone_agree_whatever_the_scheduler_does() {
     // Seeds that failed once come after the others.
     for seed in (500_000..500_100).chain([1_328, 28_399_085, 610_000_715, 770_002_965]) {
-        if let Some(failure) = run_orderings(seed, Telling::Tail) {
+        if let Some(failure) = run_orderings(seed, None, Telling::Tail) {
             let tail = failure.tail.join("\n");
             panic!(
                 "{tail}\n{}\nreplay: make sim SEED={seed}",

@@ -8,7 +8,7 @@ use crate::view_change::{ANSWER_MAX, perform};
 use clap::ValueEnum;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{Level, NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{FastQuorums, NodeId, OrderingName, ViewChange, ViewNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,6 +27,10 @@ pub(crate) enum OrderingArg {
     #[value(name = "libpaxos+")]
     #[serde(rename = "libpaxos+")]
     LibpaxosPlus,
+    /// Fast Paxos: whoever is called proposes to all acceptors, and two message delays later it is decided; four acceptors or more.
+    #[value(name = "fast_paxos")]
+    #[serde(rename = "fast_paxos")]
+    FastPaxos,
 }
 
 impl OrderingArg {
@@ -35,7 +39,23 @@ impl OrderingArg {
             OrderingArg::Paxos => OrderingName::Paxos,
             OrderingArg::Libpaxos => OrderingName::Libpaxos,
             OrderingArg::LibpaxosPlus => OrderingName::LibpaxosPlus,
+            OrderingArg::FastPaxos => OrderingName::FastPaxos,
         }
+    }
+}
+
+/// What a group of so many acceptors tolerates with an ordering, where that is not simply a minority.
+pub(crate) fn tolerated(
+    ordering: OrderingName,
+    acceptors: usize,
+) -> Result<Option<FastQuorums>, CliError> {
+    match ordering {
+        OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus => Ok(None),
+        OrderingName::FastPaxos => match FastQuorums::beside_majorities(acceptors) {
+            Ok(quorums) => Ok(Some(quorums)),
+            Err(few) => Err(CliError::conflict(format!("{ordering}: {few}; nothing has changed"))
+                .advise("have four acceptors or more (--nodes 4, or quorate view add NODE), or choose paxos, libpaxos or libpaxos+")),
+        },
     }
 }
 
@@ -44,6 +64,8 @@ impl OrderingArg {
 pub(crate) struct OrderingPlan {
     view: ViewStatus,
     ordering: OrderingName,
+    /// What fast rounds need of the acceptors, where the ordering has them.
+    tolerated: Option<FastQuorums>,
 }
 
 impl OrderingPlan {
@@ -66,7 +88,7 @@ impl OrderingPlan {
                 view.number
             )));
         }
-        let needed = Level::ORDERINGS;
+        let needed = ordering.change_level();
         if view.level < needed.0 {
             return Err(CliError::conflict(format!(
                 "the group is at level {}, whose members need not know the ordering {ordering}: it takes level {needed}; nothing has \
@@ -75,7 +97,12 @@ impl OrderingPlan {
             ))
             .advise(format!("raise the group first, once all members speak it: quorate view set level={needed}")));
         }
-        Ok(OrderingPlan { view, ordering })
+        let tolerated = tolerated(ordering, view.acceptors.len())?;
+        Ok(OrderingPlan {
+            view,
+            ordering,
+            tolerated,
+        })
     }
 
     /// Says what would be, and changes nothing.
@@ -87,7 +114,8 @@ impl OrderingPlan {
                 json!({"after": now, "ordering": ordering.word(), "before": before}).to_string()
             }
             false => format!(
-                "view {next} would follow view {now}: ordering {ordering} instead of {before}"
+                "view {next} would follow view {now}: ordering {ordering} instead of {before}{}",
+                self.told()
             ),
         })
     }
@@ -102,6 +130,12 @@ impl OrderingPlan {
         let ordering = self.ordering;
         let switch = Operation::SwitchOrdering { change, ordering };
         perform(access, timeout, (self.view.number, &switch))
+    }
+
+    /// What the group tolerates then, after a semicolon, where that is not simply a minority.
+    pub(crate) fn told(&self) -> String {
+        let told = self.tolerated.map(|quorums| format!("; {quorums}"));
+        told.unwrap_or_default()
     }
 
     /// The number of the view that the switch makes.
@@ -127,6 +161,11 @@ mod tests {
         let low = refused(OrderingName::LibpaxosPlus, document("paxos", 20));
         assert_eq!(low.code, code::CONFLICT);
         assert!(low.text.contains("is at level 20"), "{low:?}");
+        let few = refused(OrderingName::FastPaxos, document("paxos", 23));
+        assert_eq!(few.code, code::CONFLICT);
+        assert!(few.text.contains("need 4 acceptors, not 1"), "{few:?}");
+        let low = refused(OrderingName::FastPaxos, document("paxos", 22));
+        assert!(low.text.contains("it takes level 23"), "{low:?}");
         assert!(OrderingPlan::of(OrderingName::Paxos, &document("libpaxos", 21)).is_ok());
     }
 }

@@ -68,8 +68,8 @@ pub(crate) enum Change {
     },
     /// Order commands in another way from then on, while the group runs: see docs/orderings.md.
     ///
-    /// Every other ordering than paxos takes a group at level 21: quorate view set level=21. A group of that level can be switched to
-    /// and fro.
+    /// Every other ordering than paxos takes a group at level 21, fast_paxos one at level 23 with four acceptors or more: quorate view
+    /// set level=23. A group of that level can be switched to and fro.
     Switch {
         /// The ordering from then on.
         #[arg(long, value_enum)]
@@ -238,7 +238,8 @@ fn switch(
             json!({ "number": number, "first_slot": slot, "ordering": ordering.word() }),
         ),
         false => print::line(format!(
-            "view {number} is in force from slot {slot}: ordering {ordering}"
+            "view {number} is in force from slot {slot}: ordering {ordering}{}",
+            plan.told()
         )),
     }
 }

@@ -9,8 +9,8 @@ use crate::ordering_word;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
-    OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
+    ClusterId, FastQuorums, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId,
+    ObjectSpec, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -334,6 +334,11 @@ impl NodeConfig {
             object
                 .arguments()
                 .map_err(|error| format!("objects[{index}].{error}"))?;
+        }
+        if self.ordering == OrderingName::FastPaxos {
+            FastQuorums::beside_majorities(self.members.len()).map_err(|few| {
+                format!("ordering: {few}; name more members, or paxos, libpaxos or libpaxos+")
+            })?;
         }
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());

@@ -5,12 +5,14 @@
 //! protocol than the instance's is dropped.
 #![forbid(unsafe_code)]
 
+pub use quorate_fast_paxos as fast_paxos;
 pub use quorate_paxos as paxos;
 
+use fast_paxos::FastPaxos;
 use paxos::MultiPaxos;
 use quorate_acceptor::{ForeignRecord, Testimony};
 use quorate_ordering::{
-    Config, Effects, Event, Ordering, OrderingStatus, Record, Standing, ViewPast,
+    Config, Effects, Event, Handover, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
 use quorate_types::{Batch, OrderingName, Slot, Time, View, ViewId};
 
@@ -19,6 +21,8 @@ use quorate_types::{Batch, OrderingName, Slot, Time, View, ViewId};
 pub enum AnyMessage {
     /// Of Multi-Paxos.
     Paxos(paxos::Message),
+    /// Of Fast Paxos.
+    FastPaxos(fast_paxos::Message),
 }
 
 /// One node's instance of a protocol for one view.
@@ -26,6 +30,8 @@ pub enum AnyMessage {
 pub enum AnyOrdering {
     /// Of Multi-Paxos.
     Paxos(Box<MultiPaxos>),
+    /// Of Fast Paxos.
+    FastPaxos(Box<FastPaxos>),
 }
 
 impl AnyMessage {
@@ -34,6 +40,7 @@ impl AnyMessage {
     pub fn testimony(&self) -> Testimony<'_> {
         match self {
             AnyMessage::Paxos(message) => message.testimony(),
+            AnyMessage::FastPaxos(message) => message.testimony(),
         }
     }
 }
@@ -54,6 +61,17 @@ impl AnyOrdering {
                 let instance = MultiPaxos::new(config, recovered, now)?;
                 Ok(AnyOrdering::Paxos(Box::new(instance)))
             }
+            OrderingName::FastPaxos => {
+                let instance = FastPaxos::new(config, recovered, now)?;
+                Ok(AnyOrdering::FastPaxos(Box::new(instance)))
+            }
+        }
+    }
+
+    fn handover(&self) -> Handover {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.handover(),
+            AnyOrdering::FastPaxos(instance) => instance.handover(),
         }
     }
 }
@@ -64,27 +82,46 @@ impl Ordering for AnyOrdering {
     fn view(&self) -> ViewId {
         match self {
             AnyOrdering::Paxos(instance) => instance.view(),
+            AnyOrdering::FastPaxos(instance) => instance.view(),
         }
     }
 
     fn statement(&self) -> Vec<Record> {
         match self {
             AnyOrdering::Paxos(instance) => instance.statement(),
+            AnyOrdering::FastPaxos(instance) => instance.statement(),
         }
     }
 
     fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> AnyOrdering {
-        match (self, view.ordering) {
+        let ordering = view.ordering;
+        match (self, ordering) {
             (
                 AnyOrdering::Paxos(instance),
                 OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus,
             ) => AnyOrdering::Paxos(Box::new(instance.of_view(now, view, standing, past))),
+            (
+                AnyOrdering::FastPaxos(_),
+                OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus,
+            ) => AnyOrdering::Paxos(Box::new(MultiPaxos::begin(
+                now,
+                self.handover().begin(view, standing, past),
+            ))),
+            (AnyOrdering::Paxos(_) | AnyOrdering::FastPaxos(_), OrderingName::FastPaxos) => {
+                AnyOrdering::FastPaxos(Box::new(FastPaxos::begin(
+                    now,
+                    self.handover().begin(view, standing, past),
+                )))
+            }
         }
     }
 
     fn gone(message: &AnyMessage, upto: Slot) -> Option<AnyMessage> {
         match message {
             AnyMessage::Paxos(message) => MultiPaxos::gone(message, upto).map(AnyMessage::Paxos),
+            AnyMessage::FastPaxos(message) => {
+                FastPaxos::gone(message, upto).map(AnyMessage::FastPaxos)
+            }
         }
     }
 
@@ -93,8 +130,16 @@ impl Ordering for AnyOrdering {
             AnyOrdering::Paxos(instance) => {
                 let event = event.try_map(|message| match message {
                     AnyMessage::Paxos(message) => Some(message),
+                    AnyMessage::FastPaxos(_) => None,
                 });
                 pass(&mut **instance, now, event, effects, AnyMessage::Paxos);
+            }
+            AnyOrdering::FastPaxos(instance) => {
+                let event = event.try_map(|message| match message {
+                    AnyMessage::FastPaxos(message) => Some(message),
+                    AnyMessage::Paxos(_) => None,
+                });
+                pass(&mut **instance, now, event, effects, AnyMessage::FastPaxos);
             }
         }
     }
@@ -102,30 +147,35 @@ impl Ordering for AnyOrdering {
     fn next_wake(&self) -> Option<Time> {
         match self {
             AnyOrdering::Paxos(instance) => instance.next_wake(),
+            AnyOrdering::FastPaxos(instance) => instance.next_wake(),
         }
     }
 
     fn status(&self) -> OrderingStatus {
         match self {
             AnyOrdering::Paxos(instance) => instance.status(),
+            AnyOrdering::FastPaxos(instance) => instance.status(),
         }
     }
 
     fn decided(&self) -> Slot {
         match self {
             AnyOrdering::Paxos(instance) => instance.decided(),
+            AnyOrdering::FastPaxos(instance) => instance.decided(),
         }
     }
 
     fn batch(&self, slot: Slot) -> Option<&Batch> {
         match self {
             AnyOrdering::Paxos(instance) => instance.batch(slot),
+            AnyOrdering::FastPaxos(instance) => instance.batch(slot),
         }
     }
 
     fn check(&self) {
         match self {
             AnyOrdering::Paxos(instance) => instance.check(),
+            AnyOrdering::FastPaxos(instance) => instance.check(),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! No message contains a time, because clocks are local. Every message may be lost, repeated and reordered. So each contains
 //! everything it claims (a ballot, a slot, a value, a request number), and none depends on its place in a stream.
 
-use quorate_acceptor::{Current, Promise};
+pub use quorate_acceptor::Current;
+use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{Ballot, Batch, Command, Slot, ValueId, ViewNumber, VoteKind};
 
 /// One message from node to node.
@@ -93,6 +94,83 @@ impl Message {
             | Message::Trimmed(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_) => true,
+        }
+    }
+
+    /// What the message binds its sender to. Fast rounds grant no leases.
+    #[must_use]
+    pub fn testimony(&self) -> Testimony<'_> {
+        match self {
+            Message::Prepare(ask) => Testimony::Opens { ballot: ask.ballot },
+            Message::Propose(propose) => Testimony::ProposesValue {
+                ballot: propose.ballot,
+                value: propose.value,
+                batch: &propose.batch,
+            },
+            Message::Accept(accept) => Testimony::Proposes {
+                ballot: accept.ballot,
+                slot: accept.slot,
+                batch: &accept.batch,
+                decided: accept.decided,
+            },
+            Message::Voted(voted) => Testimony::Votes {
+                ballot: voted.ballot,
+                kind: voted.kind,
+                first: voted.slot,
+                last: voted.slot,
+            },
+            Message::Promise(page) => Testimony::Promises(page),
+            Message::Heartbeat(Heartbeat {
+                ballot, decided, ..
+            })
+            | Message::Decided(Decided {
+                ballot,
+                upto: decided,
+            }) => Testimony::Leads {
+                ballot: *ballot,
+                decided: *decided,
+            },
+            Message::Learn(ask) => Testimony::AsksDecided { from: ask.from },
+            Message::Learned(learned) => Testimony::TellsDecided {
+                from: learned.from,
+                batches: &learned.batches,
+            },
+            Message::Trimmed(trimmed) => Testimony::TellsDecided {
+                from: trimmed.upto,
+                batches: &[],
+            },
+            Message::Confirm(ask) => Testimony::AsksConfirm {
+                ballot: ask.ballot,
+                epoch: ask.epoch,
+            },
+            Message::Confirmed(answer) => Testimony::Confirms {
+                ballot: answer.ballot,
+                epoch: answer.epoch,
+            },
+            Message::Survey(ask) => Testimony::Surveys {
+                request: ask.request,
+            },
+            Message::Surveyed(answer) => Testimony::Surveyed {
+                request: answer.request,
+                promised: answer.promised,
+                voted: answer.voted,
+            },
+            Message::PreVote(PreVote { attempt, decided }) => Testimony::AsksPreVote {
+                attempt: *attempt,
+                decided: *decided,
+            },
+            Message::PreVoted(answer) => Testimony::AnswersPreVote {
+                attempt: answer.attempt,
+                is_granted: answer.is_granted,
+            },
+            Message::Nack(_)
+            | Message::Any(_)
+            | Message::Seen(_)
+            | Message::Heard(_)
+            | Message::Forward(_)
+            | Message::AskBarrier(_)
+            | Message::Barrier(_)
+            | Message::TakeOver(_) => Testimony::Nothing,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
-use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber};
+use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber, VoteKind};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +106,7 @@ impl Message {
             },
             Message::Accepted(accepted) => Testimony::Votes {
                 ballot: accepted.ballot,
+                kind: VoteKind::Classic,
                 first: accepted.first,
                 last: accepted.last,
             },

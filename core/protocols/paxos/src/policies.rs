@@ -35,6 +35,7 @@ impl Policies {
             OrderingName::Paxos => (VotesTold::ToLeader, AcceptorsAsked::All),
             OrderingName::Libpaxos => (VotesTold::ToAll, AcceptorsAsked::All),
             OrderingName::LibpaxosPlus => (VotesTold::ToAll, AcceptorsAsked::Steps),
+            OrderingName::FastPaxos => unreachable!("another protocol orders so"),
         };
         Policies { votes_told, asked }
     }

@@ -7,7 +7,9 @@
 use crate::{Output, Replica, ViewPasts};
 use quorate_ordering::{Entry, Ordering, Record};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Command, Level, Levels, MemberChange, NodeId, Slot, View, ViewNumber};
+use quorate_types::{
+    Command, Level, Levels, MemberChange, NodeId, Slot, View, ViewNumber, VoteKind,
+};
 use std::collections::BTreeMap;
 
 /// What is known of levels here.
@@ -54,12 +56,19 @@ impl SpokenLevels {
 
     /// The log has this record.
     fn found(&mut self, record: &Record) {
-        let (Entry::Vote { slot, batch, .. } | Entry::Chosen { slot, batch }) = &record.entry
-        else {
-            return;
+        let (slot, batch, kind) = match &record.entry {
+            Entry::Vote {
+                slot, batch, kind, ..
+            } => (slot, batch, *kind),
+            Entry::Chosen { slot, batch } => (slot, batch, VoteKind::Classic),
+            Entry::Promise { .. }
+            | Entry::Decided { .. }
+            | Entry::Trimmed { .. }
+            | Entry::Agreed { .. } => return,
         };
+        let of_vote = kind.is_fast().then_some(Level::FAST_ROUNDS);
         let highest = batch.commands().iter().map(Command::level).max();
-        if let Some(level) = highest.filter(|level| *level > Level::UNNAMED) {
+        if let Some(level) = highest.max(of_vote).filter(|level| *level > Level::UNNAMED) {
             self.written(level, *slot);
         }
     }

@@ -275,6 +275,59 @@ fn a_restarted_node_asks_for_the_level_of_what_its_log_has() {
     );
 }
 
+/// A start in a directory whose group was lowered while votes of fast rounds lay in its log. Claim fp-15.
+#[test]
+fn votes_of_fast_rounds_in_a_log_ask_for_their_level() {
+    let mut world = world();
+    decided(&mut world, 1, LOW);
+    world.checkpoint(0);
+    let images = &world.nodes[0].objects.images;
+    let recovered = images.values().last().expect("it took one").recovered();
+    let mut own = config(3, 0);
+    own.view.window = WINDOW;
+    own.speaks = upto(Level::FAST_ROUNDS);
+    let view = recovered.core.view.configured(&own.view);
+    let of_view = |number| quorate_types::ViewId {
+        group: quorate_types::GroupId(1),
+        number: ViewNumber(number),
+    };
+    let mut asked = |kind| {
+        let vote = Entry::Vote {
+            slot: recovered.core.slot.plus(1),
+            ballot: quorate_types::Ballot::ZERO,
+            kind,
+            batch: Batch::new(Stamp::default(), Vec::new()),
+        };
+        let record = Record {
+            view: of_view(1),
+            entry: vote,
+        };
+        let remembered = Remembered {
+            snapshot: Some(recovered.clone()),
+            views: ViewPasts {
+                begun: ViewNumber(2),
+                records: BTreeMap::from([(ViewNumber(1), vec![record])]),
+                is_damaged: false,
+            },
+            ..Remembered::default()
+        };
+        let ordering = world.nodes[0].replica.ordering();
+        let ordering = ordering.of_view(world.now, view.clone(), Standing::Voter, ViewPast::None);
+        let (replica, _) = Replica::new(own.clone(), ordering, remembered, world.now);
+        replica.level_asked().0
+    };
+    let value = quorate_types::ValueId {
+        node: quorate_types::NodeId(2),
+        boot: 1,
+        number: 1,
+    };
+    assert_eq!(asked(quorate_types::VoteKind::Classic), LOW);
+    assert_eq!(
+        asked(quorate_types::VoteKind::Fast(value)),
+        Level::FAST_ROUNDS
+    );
+}
+
 /// Two steps down at a node that has trimmed nothing meanwhile.
 #[test]
 fn the_highest_of_several_levels_is_asked_for() {

@@ -1,25 +1,23 @@
 //! Bytes of what Multi-Paxos instances say to each other. Called through [`crate::put_peer`] only.
 
-use crate::WireError;
-use crate::batch::{
-    BATCH_BYTES_MIN, put_batch, put_batch_shared, put_command, take_batch, take_commands,
+use super::claims::{
+    put_ballots, put_claim, put_current, put_numbered, put_promise, put_round, take_batches,
+    take_current, take_promise,
 };
+use crate::WireError;
+use crate::batch::{put_batch, put_batch_shared, put_command, take_batch, take_commands};
 use crate::codec::{Reader, put_flag, put_list, put_option};
 use crate::frame_pieces::SharedBody;
-use crate::limits::ENTRIES_MAX;
 use crate::refusal::{put_refusal, take_refusal};
-use crate::words::{
-    BALLOT_BYTES, put_ballot, put_command_id, put_node, put_slot, take_ballot, take_command_id,
-    take_node, take_slot,
-};
+use crate::words::{put_ballot, put_command_id, put_slot, take_ballot, take_command_id, take_slot};
 use bytes::{BufMut, BytesMut};
+use quorate_any::paxos::Message;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
-    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
-    TakeOver, Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
+    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
+    Trimmed,
 };
-use quorate_any::paxos::{Message, Promise, Vote};
-use quorate_types::{Ballot, Batch, Slot, Wall};
+use quorate_types::{Batch, VoteKind};
 
 const PRE_VOTE: u8 = 1;
 const PRE_VOTED: u8 = 2;
@@ -61,7 +59,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             put_slot(buf, m.decided);
         }
         Message::Prepare(m) => put_claim(buf, m.ballot, &[m.from]),
-        Message::Promise(page) => put_promise(buf, page),
+        Message::Promise(page) => put_promise(buf, page, |_, _| {}),
         Message::Nack(m) => put_ballots(buf, [m.ballot, m.promised]),
         Message::Accept(m) => {
             put_claim(buf, m.ballot, &[m.slot, m.decided]);
@@ -124,33 +122,6 @@ pub(crate) fn put_message_shared(body: &mut SharedBody<'_>, message: &Message) {
     put_batch_shared(body, &m.batch);
 }
 
-fn put_ballots(buf: &mut BytesMut, ballots: [Ballot; 2]) {
-    for ballot in ballots {
-        put_ballot(buf, ballot);
-    }
-}
-
-/// Something that its sender numbers within a ballot.
-fn put_numbered(buf: &mut BytesMut, ballot: Ballot, number: u64) {
-    put_ballot(buf, ballot);
-    buf.put_u64_le(number);
-}
-
-/// What is claimed in a ballot about slots.
-fn put_claim(buf: &mut BytesMut, ballot: Ballot, slots: &[Slot]) {
-    put_ballot(buf, ballot);
-    for slot in slots {
-        put_slot(buf, *slot);
-    }
-}
-
-/// One numbered exchange of a ballot.
-fn put_round(buf: &mut BytesMut, ballot: Ballot, number: u64, slot: Slot) {
-    put_ballot(buf, ballot);
-    buf.put_u64_le(number);
-    put_slot(buf, slot);
-}
-
 fn tag(message: &Message) -> u8 {
     match message {
         Message::PreVote(_) => PRE_VOTE,
@@ -196,7 +167,7 @@ pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
             ballot: take_ballot(r)?,
             from: take_slot(r)?,
         }),
-        PROMISE => Message::Promise(Box::new(take_promise(r)?)),
+        PROMISE => Message::Promise(Box::new(take_promise(r, |_| Ok(VoteKind::Classic))?)),
         NACK => Message::Nack(Nack {
             ballot: take_ballot(r)?,
             promised: take_ballot(r)?,
@@ -297,65 +268,5 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
                 tag,
             });
         }
-    })
-}
-
-fn take_batches(r: &mut Reader<'_>) -> Result<Vec<Batch>, WireError> {
-    r.list("batches", ENTRIES_MAX, BATCH_BYTES_MIN, take_batch)
-}
-
-/// Nodes of a view.
-const NODES_MAX: usize = 64;
-
-fn put_current(buf: &mut BytesMut, current: &Current) {
-    put_slot(buf, current.decided);
-    put_list(buf, &current.heard, |buf, (node, number)| {
-        put_node(buf, *node);
-        buf.put_u64_le(*number);
-    });
-}
-
-fn take_current(r: &mut Reader<'_>) -> Result<Current, WireError> {
-    Ok(Current {
-        decided: take_slot(r)?,
-        heard: r.list("answers", NODES_MAX, 10, |r| {
-            Ok((take_node(r)?, r.counter("answer number")?))
-        })?,
-    })
-}
-
-fn put_promise(buf: &mut BytesMut, promise: &Promise) {
-    put_ballot(buf, promise.ballot);
-    put_slot(buf, promise.from);
-    put_option(buf, promise.next.as_ref(), |buf, slot| put_slot(buf, *slot));
-    put_slot(buf, promise.decided);
-    put_slot(buf, promise.trimmed);
-    buf.put_u64_le(promise.wall.0);
-    put_list(buf, &promise.unknown, |buf, slot| put_slot(buf, *slot));
-    put_list(buf, &promise.votes, |buf, vote| {
-        put_slot(buf, vote.slot);
-        put_ballot(buf, vote.ballot);
-        put_batch(buf, &vote.batch);
-    });
-}
-
-fn take_promise(r: &mut Reader<'_>) -> Result<Promise, WireError> {
-    const VOTE_BYTES_MIN: usize = 8 + BALLOT_BYTES + BATCH_BYTES_MIN;
-    Ok(Promise {
-        ballot: take_ballot(r)?,
-        from: take_slot(r)?,
-        next: r.option("next page", take_slot)?,
-        decided: take_slot(r)?,
-        trimmed: take_slot(r)?,
-        wall: Wall(r.u64("wall time")?),
-        unknown: r.list("unknown slots", ENTRIES_MAX, 8, take_slot)?,
-        votes: r.list("votes", ENTRIES_MAX, VOTE_BYTES_MIN, |r| {
-            Ok(Vote {
-                slot: take_slot(r)?,
-                ballot: take_ballot(r)?,
-                kind: quorate_types::VoteKind::Classic,
-                batch: take_batch(r)?,
-            })
-        })?,
     })
 }

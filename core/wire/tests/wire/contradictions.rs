@@ -123,11 +123,11 @@ fn quorums_that_can_miss_each_other_are_refused() {
 #[test]
 fn a_view_names_an_ordering_at_its_level_only_and_never_the_one_that_goes_without_saying() {
     let mut core = sound();
-    (core.view.level, core.view.ordering) = (Level::ORDERINGS, OrderingName::Libpaxos);
+    (core.view.level, core.view.ordering) = (Level::ORDERINGS, OrderingName::LibpaxosPlus);
     let mut buf = BytesMut::new();
     put_snapshot_core(&mut buf, &core);
-    // Persistence with both marks, level 21, libpaxos.
-    let named = [0x80 | 0x40 | 1, 21, 0, 2];
+    // Persistence with both marks, level 21, libpaxos+.
+    let named = [0x80 | 0x40 | 1, 21, 0, 3];
     let at: Vec<usize> = (0..buf.len() - 3)
         .filter(|at| buf[*at..*at + 4] == named)
         .collect();

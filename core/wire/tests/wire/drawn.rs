@@ -1,6 +1,7 @@
 //! One message, record or snapshot for each seed; over many seeds, all of them.
 
 use crate::draw::Draw;
+use crate::drawn_fast;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_views::{
     group, group_change, levels, member, member_change, view, view_change, vote_kind,
@@ -12,7 +13,7 @@ use quorate_any::paxos::message::{
     Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
     TakeOver, Trimmed,
 };
-use quorate_any::paxos::{Message, Promise, Vote};
+use quorate_any::paxos::{Message, Promise};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::{
     Invitation, PeerMessage, ReplyImage, ReplyState, SessionImage, SnapshotCore,
@@ -42,7 +43,7 @@ fn view_id(draw: &mut Draw) -> ViewId {
     }
 }
 
-fn ballot(draw: &mut Draw) -> Ballot {
+pub(crate) fn ballot(draw: &mut Draw) -> Ballot {
     Ballot {
         view: ViewNumber(counter(draw)),
         round: counter(draw),
@@ -226,7 +227,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         16 => FromClient::SwitchOrdering {
             request: draw.number(),
             change: view_change(draw),
-            ordering: OrderingName::ALL[draw.below(3) as usize],
+            ordering: OrderingName::ALL[draw.below(4) as usize],
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
@@ -285,7 +286,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 // Longer than a screen: one arm a command.
-fn command(draw: &mut Draw) -> Command {
+pub(crate) fn command(draw: &mut Draw) -> Command {
     let body = match draw.below(20) {
         16 => Body::Resume {
             session: session(draw),
@@ -384,21 +385,7 @@ pub(crate) fn batch(draw: &mut Draw) -> Batch {
 }
 
 fn promise(draw: &mut Draw) -> Promise {
-    Promise {
-        ballot: ballot(draw),
-        from: slot(draw),
-        votes: draw.list(4, |draw| Vote {
-            slot: slot(draw),
-            ballot: ballot(draw),
-            kind: quorate_types::VoteKind::Classic,
-            batch: batch(draw),
-        }),
-        unknown: draw.list(3, slot),
-        next: draw.option(slot),
-        decided: slot(draw),
-        trimmed: slot(draw),
-        wall: Wall(draw.number()),
-    }
+    drawn_fast::promise(draw, |_| VoteKind::Classic)
 }
 
 fn election_or_agreement(draw: &mut Draw) -> Message {
@@ -513,8 +500,12 @@ fn other_message(draw: &mut Draw) -> Message {
 }
 
 pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<AnyMessage> {
-    match draw.below(4) {
+    match draw.below(6) {
         0 => PeerMessage::Replica(replica_message(draw)),
+        4 | 5 => PeerMessage::Ordering {
+            view: view_id(draw),
+            message: AnyMessage::FastPaxos(drawn_fast::message(draw)),
+        },
         1 => PeerMessage::Ordering {
             view: view_id(draw),
             message: AnyMessage::Paxos(other_message(draw)),

@@ -23,7 +23,7 @@ pub(crate) fn member(draw: &mut Draw) -> Member {
 pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
     match draw.below(5) {
         0 => MemberChange::Same,
-        3 => MemberChange::Ordering(OrderingName::ALL[draw.below(3) as usize]),
+        3 => MemberChange::Ordering(OrderingName::ALL[draw.below(4) as usize]),
         1 => MemberChange::Leaves(node(draw)),
         2 => MemberChange::Joins {
             member: member(draw),
@@ -93,7 +93,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .filter(|_| draw.flag())
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
-        level: Level(19 + draw.below(4) as u16),
+        level: Level(19 + draw.below(5) as u16),
         ordering: OrderingName::Paxos,
         persistence: if draw.flag() {
             Persistence::Disk
@@ -109,15 +109,21 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     view.ordering = match view.level.0 {
         21 => OrderingName::Libpaxos,
         22 => OrderingName::LibpaxosPlus,
+        23 => OrderingName::FastPaxos,
         _ => OrderingName::Paxos,
     };
     view
 }
 
+/// The name of a value of fast rounds.
+pub(crate) fn value_id(draw: &mut Draw) -> ValueId {
+    let (node, boot, number) = (NodeId(draw.below(64) as u16), draw.number(), draw.number());
+    ValueId { node, boot, number }
+}
+
 /// Whose choice a vote in a view is.
 pub(crate) fn vote_kind(draw: &mut Draw) -> VoteKind {
-    let (node, boot, number) = (NodeId(draw.below(64) as u16), draw.number(), draw.number());
-    let fast = VoteKind::Fast(ValueId { node, boot, number });
+    let fast = VoteKind::Fast(value_id(draw));
     if draw.flag() { fast } else { VoteKind::Classic }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::samples_snapshot::snapshot_core;
 use bytes::{Bytes, BytesMut};
-use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::Accept;
+use quorate_any::{AnyMessage, fast_paxos};
 use quorate_replica::{PeerMessage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::*;
@@ -120,4 +120,18 @@ fn only_commands_that_came_later_ask_a_reader_for_more_than_level_19() {
     assert_eq!(accept(change(MemberChange::Level(Level(21)))), Level(20));
     assert_eq!(accept(change(MemberChange::Leaves(NodeId(3)))), Level(19));
     assert_eq!(accept(collect), Level(21));
+    let switch = |ordering| accept(change(MemberChange::Ordering(ordering)));
+    assert_eq!(switch(OrderingName::Libpaxos), Level(21));
+    assert_eq!(switch(OrderingName::FastPaxos), Level(23));
+    let fast = peer_level(&PeerMessage::Ordering {
+        view: ViewId::default(),
+        message: AnyMessage::FastPaxos(fast_paxos::Message::Learn(fast_paxos::message::Learn {
+            from: Slot(1),
+        })),
+    });
+    assert_eq!(
+        fast,
+        Level(23),
+        "whatever is said in a view with fast rounds"
+    );
 }

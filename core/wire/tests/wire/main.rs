@@ -3,6 +3,7 @@
 mod contradictions;
 mod draw;
 mod drawn;
+mod drawn_fast;
 mod drawn_handshake;
 mod drawn_replica;
 mod drawn_values;
@@ -15,6 +16,7 @@ mod readers;
 mod refusals;
 mod round_trips;
 mod samples;
+mod samples_fast;
 mod samples_peer;
 mod samples_snapshot;
 mod samples_values;

@@ -71,6 +71,7 @@ pub(crate) fn all() -> Vec<Sample> {
     samples.extend(requests_of_clients());
     samples.extend(answers_to_clients());
     samples.extend(ordering());
+    samples.extend(crate::samples_fast::ordering());
     samples.extend(replica());
     samples.extend(records());
     samples.extend(values());

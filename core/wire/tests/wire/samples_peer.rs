@@ -20,7 +20,7 @@ use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
 
 // Longer than a screen: one sample a command.
-fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<Command> {
     [
         Body::Call {
             object: ObjectId(1),

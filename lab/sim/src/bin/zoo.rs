@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quorate_sim::world::{Failure, Telling, run_nodes, run_orderings};
+use quorate_types::OrderingName;
 use quorate_types::zoo::{Plant, plant};
 
 const USAGE: &str = "\
@@ -63,12 +64,17 @@ struct Arguments {
 }
 
 /// A world by its name, and how a seed runs there.
-type World = (&'static str, fn(u64, Telling) -> Option<Failure>);
+type World = (
+    &'static str,
+    fn(u64, Option<OrderingName>, Telling) -> Option<Failure>,
+);
 
 /// What each seed runs, the quicker first: the orderings alone under the adversarial scheduler, and whole nodes.
 const WORLDS: [World; 2] = [
     ("orderings", run_orderings),
-    ("nodes", |seed, telling| run_nodes(seed, telling).failure),
+    ("nodes", |seed, ordering, telling| {
+        run_nodes(seed, ordering, telling).failure
+    }),
 ];
 
 /// A plant, when and by what it was found, and how long that took.
@@ -88,7 +94,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if words == ["--list"] {
-        for plant in Plant::ALL {
+        for plant in Plant::ALL.into_iter().chain(Plant::FAST) {
             println!("{plant:?}");
         }
         return ExitCode::SUCCESS;
@@ -118,7 +124,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--finds" => finds = number(next()?)?.max(1) as usize,
             "--only" => {
                 let name = next()?;
-                let mut known = Plant::ALL.into_iter();
+                let mut known = Plant::ALL.into_iter().chain(Plant::FAST);
                 let named = known.find(|plant| *name == format!("{plant:?}"));
                 only.push(named.ok_or(format!("there is no plant {name}"))?);
             }
@@ -128,7 +134,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
     let plants = match (only.is_empty(), is_quick) {
         (false, false) => only,
         (true, true) => QUICK.to_vec(),
-        (true, false) => Plant::ALL.to_vec(),
+        (true, false) => Plant::ALL.into_iter().chain(Plant::FAST).collect(),
         (false, true) => return Err("named plants or the quick ones, not both".to_owned()),
     };
     Ok(Arguments {
@@ -189,12 +195,14 @@ fn look(planted: Option<Plant>, arguments: &Arguments, within: u64) -> Found {
     let from = arguments.from;
     let begun = Instant::now();
     let (mut first, mut seeds) = (None, Vec::new());
+    let is_fast = planted.is_some_and(|plant| Plant::FAST.contains(&plant));
+    let ordering = is_fast.then_some(OrderingName::FastPaxos);
     plant(planted);
     for seed in from..from + within {
         let found = arguments.worlds.iter().find_map(|(world, run)| {
-            let failure = run(seed, arguments.telling)?;
+            let failure = run(seed, ordering, arguments.telling)?;
             plant(None);
-            let is_due_to_it = planted.is_none() || run(seed, Telling::Hash).is_none();
+            let is_due_to_it = planted.is_none() || run(seed, ordering, Telling::Hash).is_none();
             plant(planted);
             is_due_to_it.then_some((*world, failure))
         });

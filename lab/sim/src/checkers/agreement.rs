@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 
 use quorate_types::{Ballot, NodeId, Slot};
 
+use super::rounds::VoteRound;
 use super::{Property, Violation};
 
 /// Hash of the bytes of a batch.
@@ -19,7 +20,10 @@ pub type Fingerprint = u64;
 #[derive(Debug, Default)]
 pub struct Agreement {
     decided: BTreeMap<Slot, (Fingerprint, NodeId)>,
+    /// What each classic round was for.
     voted: BTreeMap<(Slot, Ballot), (Fingerprint, NodeId)>,
+    /// What each acceptor voted for in a fast round.
+    cast: BTreeMap<(Slot, Ballot, NodeId), Fingerprint>,
     opened: BTreeMap<Ballot, NodeId>,
     told: BTreeMap<NodeId, Told>,
 }
@@ -29,7 +33,7 @@ pub struct Agreement {
 struct Told {
     promised: Ballot,
     /// The highest vote by slot.
-    votes: BTreeMap<Slot, (Ballot, Fingerprint)>,
+    votes: BTreeMap<Slot, (VoteRound, Fingerprint)>,
     promises: BTreeMap<Ballot, Vec<Promise>>,
     /// The highest ballot that was opened when the node last started on a log of which any record may be lost.
     lost_up_to: Option<Ballot>,
@@ -42,8 +46,8 @@ pub struct Promise {
     pub covers: RangeInclusive<u64>,
     /// Slots up to here are decided or trimmed at the sender: it need not report votes for them.
     pub floor: Slot,
-    /// The reported votes: slot, ballot.
-    pub votes: BTreeMap<Slot, Ballot>,
+    /// The reported votes: slot, round.
+    pub votes: BTreeMap<Slot, VoteRound>,
     /// Slots of which the sender says that it no longer knows: it is no witness there.
     pub unknown: BTreeSet<Slot>,
 }
@@ -56,7 +60,7 @@ pub struct Remembered {
     /// Slots up to here were trimmed: their votes may be gone.
     pub trimmed: Slot,
     /// The vote by slot.
-    pub votes: BTreeMap<Slot, (Ballot, Fingerprint)>,
+    pub votes: BTreeMap<Slot, (VoteRound, Fingerprint)>,
 }
 
 impl Agreement {
@@ -97,20 +101,28 @@ impl Agreement {
     /// Takes note that a vote of `node` leaves it.
     ///
     /// # Errors
-    /// [`Property::OneValuePerBallot`] when another value was voted in this slot and ballot, and
+    /// [`Property::OneValuePerBallot`] when another value was voted in this slot and round, in a fast one by this node, and
     /// [`Property::PromiseKept`] when a higher promise of the node did not report the vote.
     pub fn voted(
         &mut self,
         node: NodeId,
         slot: Slot,
-        ballot: Ballot,
+        round: impl Into<VoteRound>,
         value: Fingerprint,
     ) -> Result<(), Violation> {
-        let (first, at) = *self.voted.entry((slot, ballot)).or_insert((value, node));
+        let round = round.into();
+        let ballot = round.ballot;
+        let (first, at) = match round.is_classic {
+            true => *self.voted.entry((slot, ballot)).or_insert((value, node)),
+            false => {
+                let cast = self.cast.entry((slot, ballot, node)).or_insert(value);
+                (*cast, node)
+            }
+        };
         if first != value {
             return Err(Violation::new(
                 Property::OneValuePerBallot,
-                format!("{slot} {ballot}: {node} votes {value:016x}, {at} voted {first:016x}"),
+                format!("{slot} {round:?}: {node} votes {value:016x}, {at} voted {first:016x}"),
             ));
         }
         let told = self.told.entry(node).or_default();
@@ -121,12 +133,12 @@ impl Agreement {
         let may_show_again = told.lost_up_to.is_some_and(|lost| ballot <= lost);
         for (promised, pages) in told.promises.range(higher) {
             for page in pages.iter().filter(|_| !may_show_again) {
-                page.check(node, *promised, slot, ballot)?;
+                page.check(node, *promised, slot, round)?;
             }
         }
-        let vote = told.votes.entry(slot).or_insert((ballot, value));
-        if ballot > vote.0 {
-            *vote = (ballot, value);
+        let vote = told.votes.entry(slot).or_insert((round, value));
+        if round > vote.0 {
+            *vote = (round, value);
         }
         Ok(())
     }
@@ -145,7 +157,7 @@ impl Agreement {
         told.promised = told.promised.max(ballot);
         let covered = Slot(*page.covers.start())..=Slot(*page.covers.end());
         for (slot, (vote, _)) in told.votes.range(covered) {
-            if *vote < ballot {
+            if vote.ballot < ballot {
                 page.check(node, ballot, *slot, *vote)?;
             }
         }
@@ -181,13 +193,13 @@ impl Agreement {
                 told.promised, holds.promised
             ));
         }
-        for (slot, (ballot, value)) in told.votes.range(holds.trimmed.next()..) {
+        for (slot, (round, value)) in told.votes.range(holds.trimmed.next()..) {
             match holds.votes.get(slot) {
-                Some((held, same)) if held == ballot && same == value => {}
-                Some((held, _)) if held > ballot => {}
+                Some((held, same)) if held == round && same == value => {}
+                Some((held, _)) if held > round => {}
                 held => {
                     return forgot(format!(
-                        "{node} told a vote for {value:016x} in {slot} {ballot} and restarts with {held:?}"
+                        "{node} told a vote for {value:016x} in {slot} {round:?} and restarts with {held:x?}"
                     ));
                 }
             }
@@ -229,7 +241,7 @@ impl Promise {
         node: NodeId,
         promised: Ballot,
         slot: Slot,
-        vote: Ballot,
+        vote: VoteRound,
     ) -> Result<(), Violation> {
         let silent =
             slot <= self.floor || !self.covers.contains(&slot.0) || self.unknown.contains(&slot);
@@ -239,7 +251,7 @@ impl Promise {
         Err(Violation::new(
             Property::PromiseKept,
             format!(
-                "{node} promised {promised} reporting {:?} for {slot}, yet tells a vote of {vote} there",
+                "{node} promised {promised} reporting {:?} for {slot}, yet tells a vote of {vote:?} there",
                 self.votes.get(&slot)
             ),
         ))
@@ -268,7 +280,7 @@ mod tests {
             floor: Slot(0),
             votes: votes
                 .iter()
-                .map(|(slot, vote)| (Slot(*slot), *vote))
+                .map(|(slot, vote)| (Slot(*slot), (*vote).into()))
                 .collect(),
             unknown: BTreeSet::new(),
         }
@@ -385,7 +397,11 @@ mod tests {
         let mut holds = Remembered {
             promised: ballot(1, 1),
             trimmed: Slot(0),
-            votes: [(Slot(1), (ballot(1, 1), 7)), (Slot(2), (ballot(2, 2), 9))].into(),
+            votes: [
+                (Slot(1), (ballot(1, 1).into(), 7)),
+                (Slot(2), (ballot(2, 2).into(), 9)),
+            ]
+            .into(),
         };
         seen.restarted(A, &holds).unwrap();
         seen.restarted(B, &Remembered::default()).unwrap();

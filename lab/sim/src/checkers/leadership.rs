@@ -84,6 +84,17 @@ impl Leadership {
         }
     }
 
+    /// Takes note that whoever leads is about to open a higher ballot of its own, as one does whose fast rounds end: nobody else was
+    /// to be elected.
+    pub fn renews(&mut self, ballot: Ballot) {
+        if let Some(newest) = self.opened.last().copied()
+            && (newest.view, newest.node) == (ballot.view, ballot.node)
+            && newest < ballot
+        {
+            self.opened.remove(&newest);
+        }
+    }
+
     /// Takes note that somebody opens `ballot`.
     pub fn opened(&mut self, ballot: Ballot) {
         let newest = self.opened.last().map(|newest| newest.view);

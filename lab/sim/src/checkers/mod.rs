@@ -33,6 +33,7 @@ pub mod order;
 pub mod phase_one;
 pub mod recorded;
 pub mod rendezvous;
+pub mod rounds;
 mod search;
 pub mod standing;
 mod timeline;

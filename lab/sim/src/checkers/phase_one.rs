@@ -12,16 +12,17 @@ use std::ops::Bound;
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, ViewNumber};
 
 use super::agreement::Fingerprint;
+use super::rounds::{RoundQuorums, VoteRound};
 use super::{Property, Violation};
 
 /// The newest vote by slot.
-pub type Votes = BTreeMap<Slot, (Ballot, Fingerprint)>;
+pub type Votes = BTreeMap<Slot, (VoteRound, Fingerprint)>;
 
 /// What was told for each ballot.
 #[derive(Debug)]
 pub struct PhaseOne {
-    /// Promises of others that a leader needs besides its own, by the view of its ballot.
-    needed: BTreeMap<ViewNumber, usize>,
+    /// How many promises make a leader, by the view of its ballot.
+    quorums: BTreeMap<ViewNumber, RoundQuorums>,
     told: BTreeMap<Ballot, Told>,
     /// Values proposed, by slot and ballot.
     proposed: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
@@ -35,7 +36,7 @@ pub struct Page {
     /// Up to here all is decided at the acceptor.
     pub floor: Slot,
     /// Its votes.
-    pub votes: Vec<(Slot, Ballot, Fingerprint)>,
+    pub votes: Vec<(Slot, VoteRound, Fingerprint)>,
     /// Whether there are slots of which it no longer knows what it voted for.
     pub is_ignorant: bool,
     /// Whether no page follows.
@@ -55,7 +56,7 @@ pub enum Own {
 }
 
 impl Own {
-    fn vote(&self, slot: Slot) -> Option<&(Ballot, Fingerprint)> {
+    fn vote(&self, slot: Slot) -> Option<&(VoteRound, Fingerprint)> {
         match self {
             Own::Unknown => None,
             Own::Part(votes) | Own::Whole(votes) => votes.get(&slot),
@@ -69,7 +70,7 @@ struct Told {
     whole: NodeSet,
     /// Those whose last page has arrived.
     arrived: NodeSet,
-    votes: BTreeMap<(Slot, NodeId), (Ballot, Fingerprint)>,
+    votes: BTreeMap<(Slot, NodeId), (VoteRound, Fingerprint)>,
     floors: BTreeMap<NodeId, Slot>,
     /// What the candidate itself had voted for.
     own: Own,
@@ -78,7 +79,13 @@ struct Told {
 
 impl Told {
     /// Whether a candidate that heard exactly `others` may propose `value`.
-    fn allows(&self, others: &[NodeId], slot: Slot, value: Fingerprint) -> bool {
+    fn allows(
+        &self,
+        others: &[NodeId],
+        slot: Slot,
+        value: Fingerprint,
+        quorums: &RoundQuorums,
+    ) -> bool {
         let floors = others.iter().filter_map(|other| self.floors.get(other));
         if floors.max().is_some_and(|floor| slot <= *floor) {
             return false;
@@ -86,36 +93,48 @@ impl Told {
         let own = self.own.vote(slot);
         let told = others.iter();
         let told = told.filter_map(|other| self.votes.get(&(slot, *other)));
-        let Some((highest, _)) = told.chain(own).max_by_key(|(ballot, _)| *ballot) else {
+        let heard: Vec<_> = told.chain(own).collect();
+        let Some(highest) = heard.iter().map(|(round, _)| *round).max() else {
             return true;
         };
+        let of_round = || heard.iter().filter(|(round, _)| *round == highest);
+        let count = |value| of_round().filter(|(_, voted)| *voted == value).count();
+        // In a fast round a value is bound by as many votes as a quorum of it must have among those who answered.
+        let threshold = (quorums.fast + others.len() + 1).saturating_sub(quorums.acceptors);
+        let is_bound = |value| highest.is_classic || count(value) >= threshold;
+        let mut bound = of_round().filter(|(_, voted)| is_bound(*voted));
+        if bound.clone().next().is_none() || bound.any(|(_, voted)| *voted == value) {
+            return true;
+        }
         // A page of somebody who has not told the last one may show a higher vote, which is as good.
         let of_slot = (slot, NodeId(0))..=(slot, NodeId(u16::MAX));
         let told = self.votes.range(of_slot).map(|(_, vote)| vote);
-        let mut allowed = told.chain(own).filter(|(ballot, _)| ballot >= highest);
+        let is_later = |round: VoteRound| round > highest || round == highest && highest.is_classic;
+        let mut allowed = told.chain(own).filter(|(round, _)| is_later(*round));
         allowed.any(|(_, voted)| *voted == value)
     }
 }
 
 impl PhaseOne {
-    /// A leader of the first view needs promises of `needed` others.
-    pub fn new(needed: usize) -> PhaseOne {
+    /// Of a group whose first view has these quorums.
+    pub fn new(quorums: RoundQuorums) -> PhaseOne {
         PhaseOne {
-            needed: BTreeMap::from([(ViewNumber(1), needed)]),
+            quorums: BTreeMap::from([(ViewNumber(1), quorums)]),
             told: BTreeMap::new(),
             proposed: BTreeMap::new(),
             slots: BTreeMap::new(),
         }
     }
 
-    /// Takes note that a leader of `view` needs promises of `needed` others.
-    pub fn view_begins(&mut self, view: ViewNumber, needed: usize) {
-        self.needed.insert(view, needed);
+    /// Takes note of the quorums of `view`.
+    pub fn view_begins(&mut self, view: ViewNumber, quorums: RoundQuorums) {
+        self.quorums.insert(view, quorums);
     }
 
+    /// Promises of others that a leader needs besides its own.
     fn needed(&self, ballot: Ballot) -> usize {
-        let needed = self.needed.get(&ballot.view).copied();
-        needed.unwrap_or(usize::MAX)
+        let quorums = self.quorums.get(&ballot.view);
+        quorums.map_or(usize::MAX, |quorums| quorums.phase1 - 1)
     }
 
     /// Takes note that a batch that holds commands is proposed: its stamp tells it from every other batch.
@@ -141,7 +160,7 @@ impl PhaseOne {
     pub fn told(&mut self, acceptor: NodeId, ballot: Ballot, page: Page) {
         let told = self.told.entry(ballot).or_default();
         for (slot, vote, value) in page.votes {
-            if vote < ballot {
+            if vote.ballot < ballot {
                 told.votes.insert((slot, acceptor), (vote, value));
             }
         }
@@ -214,6 +233,7 @@ impl PhaseOne {
         let of_slot = (slot, NodeId(0))..=(slot, NodeId(u16::MAX));
         let voted = told.votes.range(of_slot).map(|(_, vote)| *vote);
         let voted = voted.filter(|(_, voted)| *voted == value);
+        let source = source.map(VoteRound::from);
         let source = source.max(voted.map(|(lower, _)| lower).max());
         let is_own = told.own.vote(slot).is_some_and(|(_, own)| *own == value);
         if is_own {
@@ -221,13 +241,16 @@ impl PhaseOne {
         }
         let contradicts = |acceptor| {
             let vote = told.votes.get(&(slot, acceptor));
-            vote.is_some_and(|(vote, other)| *other != value && Some(*vote) > source)
+            // Votes of a fast round may differ, and few of them bind nobody.
+            vote.is_some_and(|(vote, other)| {
+                vote.is_classic && *other != value && Some(*vote) > source
+            })
         };
         if needed == 0 || !others.iter().all(contradicts) {
             return Ok(());
         }
         let told_of = others.iter().map(|other| told.votes[&(slot, other)].0);
-        let mut told_of: Vec<Ballot> = told_of.collect();
+        let mut told_of: Vec<Ballot> = told_of.map(|round| round.ballot).collect();
         told_of.sort_unstable();
         // It may have used no more promises than it needs, those with the lowest votes.
         let least = told_of[needed - 1];
@@ -274,9 +297,12 @@ impl PhaseOne {
     ) -> Result<(), Violation> {
         let told = &self.told[&ballot];
         let others: Vec<NodeId> = others.iter().collect();
+        let Some(quorums) = self.quorums.get(&ballot.view) else {
+            return Ok(());
+        };
         if choices(&others, self.needed(ballot))
             .iter()
-            .any(|chosen| told.allows(chosen, slot, value))
+            .any(|chosen| told.allows(chosen, slot, value, quorums))
         {
             return Ok(());
         }
@@ -334,7 +360,7 @@ mod tests {
     ) {
         let votes = votes
             .iter()
-            .map(|(slot, round, value)| (Slot(*slot), ballot(*round), *value));
+            .map(|(slot, round, value)| (Slot(*slot), ballot(*round).into(), *value));
         let page = Page {
             floor: Slot(floor),
             votes: votes.collect(),
@@ -351,8 +377,8 @@ mod tests {
             view: ViewNumber(view),
             ..ballot(1)
         };
-        let mut seen = PhaseOne::new(0);
-        seen.view_begins(ViewNumber(2), 1);
+        let mut seen = PhaseOne::new(RoundQuorums::new(1, 1, 1));
+        seen.view_begins(ViewNumber(2), RoundQuorums::new(3, 2, 2));
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
         assert!(seen.proposed(A, Slot(2), ballot(2), 7).is_err());
         assert!(
@@ -363,7 +389,7 @@ mod tests {
 
     /// Slot 1 has 7 proposed in ballot 1 and 8 in ballot 2.
     fn begun() -> PhaseOne {
-        let mut seen = PhaseOne::new(1);
+        let mut seen = PhaseOne::new(RoundQuorums::new(3, 2, 2));
         for (round, value) in [(1, 7), (2, 8)] {
             tells(&mut seen, B, round, 0, &[]);
             seen.proposed(A, Slot(1), ballot(round), value).unwrap();
@@ -374,7 +400,7 @@ mod tests {
     /// The same, and a candidate for ballot 3 that voted for 7 in ballot 1.
     fn opened() -> PhaseOne {
         let mut seen = begun();
-        let own = Votes::from([(Slot(1), (ballot(1), 7))]);
+        let own = Votes::from([(Slot(1), (ballot(1).into(), 7))]);
         seen.opened(ballot(3), Own::Whole(own));
         seen
     }
@@ -424,11 +450,11 @@ mod tests {
 
     #[test]
     fn a_vote_on_a_page_counts_before_the_last_page_is_told() {
-        let mut seen = PhaseOne::new(1);
+        let mut seen = PhaseOne::new(RoundQuorums::new(3, 2, 2));
         tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         let page = Page {
             floor: Slot(0),
-            votes: vec![(Slot(1), ballot(2), 8)],
+            votes: vec![(Slot(1), ballot(2).into(), 8)],
             is_ignorant: false,
             is_last: false,
         };
@@ -438,14 +464,14 @@ mod tests {
 
     #[test]
     fn what_a_leader_voted_for_alone_outranks_an_older_vote_of_another() {
-        let mut seen = PhaseOne::new(1);
+        let mut seen = PhaseOne::new(RoundQuorums::new(3, 2, 2));
         tells(&mut seen, B, 1, 0, &[]);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
         tells(&mut seen, C, 2, 0, &[]);
         // Its link to the others was down: no message of ballot 2 told of slot 1.
         tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         seen.proposed(A, Slot(1), ballot(3), 9).unwrap();
-        let mut seen = PhaseOne::new(1);
+        let mut seen = PhaseOne::new(RoundQuorums::new(3, 2, 2));
         tells(&mut seen, B, 1, 0, &[]);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
         tells(&mut seen, C, 2, 0, &[]);
@@ -453,7 +479,7 @@ mod tests {
         // It comes when the candidate leads already, which needs no second promise.
         tells(&mut seen, C, 4, 0, &[(1, 3, 7)]);
         seen.proposed(A, Slot(1), ballot(4), 9).unwrap();
-        let mut seen = PhaseOne::new(1);
+        let mut seen = PhaseOne::new(RoundQuorums::new(3, 2, 2));
         tells(&mut seen, B, 1, 0, &[]);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
         tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);

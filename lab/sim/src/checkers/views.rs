@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use quorate_types::{Level, Levels, NodeId, NodeSet, OrderingName, Slot, ViewNumber};
 
+use super::rounds::RoundQuorums;
 use super::{Property, Violation};
 
 /// The largest window that a change may ask for.
@@ -35,9 +36,14 @@ pub struct Governing {
 }
 
 impl Governing {
-    /// How many acceptors confirm a read: they meet every quorum of both phases.
+    /// How many acceptors confirm a read: they meet every quorum of both phases. A fast quorum is not smaller than both.
     pub fn confirm(&self) -> usize {
         self.acceptors.len() + 1 - self.phase1.min(self.phase2)
+    }
+
+    /// How many votes of each kind of round choose.
+    pub fn quorums(&self) -> RoundQuorums {
+        RoundQuorums::new(self.acceptors.len(), self.phase1, self.phase2)
     }
 
     /// How many of its acceptors may be without a vote for ever.
@@ -108,7 +114,7 @@ impl Views {
         };
         let can_order = match turn {
             Turn::Level(level) => level >= current.ordering.level(),
-            Turn::Ordering(_) => current.level >= Level(21),
+            Turn::Ordering(ordering) => current.level >= ordering.change_level(),
             Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
         };
         let is_current = after == number && slot >= current.first;

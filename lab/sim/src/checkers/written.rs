@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use quorate_types::{Ballot, NodeId, Slot};
 
 use super::agreement::Fingerprint;
+use super::rounds::VoteRound;
 use super::{Property, Violation};
 
 /// What is durable at each acceptor.
@@ -25,8 +26,8 @@ pub struct Written {
 pub struct Log {
     /// The highest ballot of a promise or vote.
     promised: Ballot,
-    /// Per slot, the ballots voted in.
-    votes: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
+    /// Per slot, the rounds voted in.
+    votes: BTreeMap<Slot, BTreeMap<VoteRound, Fingerprint>>,
     /// Per slot, what is written as chosen.
     chosen: BTreeMap<Slot, Fingerprint>,
     decided: Slot,
@@ -49,7 +50,7 @@ pub enum Entry {
     /// A promise of this ballot.
     Promise(Ballot),
     /// A vote.
-    Vote(Slot, Ballot, Fingerprint),
+    Vote(Slot, VoteRound, Fingerprint),
     /// What is decided in a slot.
     Chosen(Slot, Fingerprint),
     /// All slots up to here are decided.
@@ -64,9 +65,9 @@ impl Log {
     fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Promise(ballot) => self.promised = self.promised.max(ballot),
-            Entry::Vote(slot, ballot, value) => {
-                self.promised = self.promised.max(ballot);
-                self.votes.entry(slot).or_default().insert(ballot, value);
+            Entry::Vote(slot, round, value) => {
+                self.promised = self.promised.max(round.ballot);
+                self.votes.entry(slot).or_default().insert(round, value);
             }
             Entry::Chosen(slot, value) => {
                 self.chosen.insert(slot, value);
@@ -185,19 +186,27 @@ impl Written {
     ///
     /// # Errors
     /// [`Property::Remembered`] when it is not durable.
-    pub fn told_vote(&self, node: NodeId, slot: Slot, ballot: Ballot) -> Result<(), Violation> {
+    pub fn told_vote(
+        &self,
+        node: NodeId,
+        slot: Slot,
+        round: impl Into<VoteRound>,
+    ) -> Result<(), Violation> {
+        let round = round.into();
         let votes = self.logs.get(&node).and_then(|log| log.votes.get(&slot));
-        if votes.is_some_and(|votes| votes.contains_key(&ballot)) {
+        if votes.is_some_and(|votes| votes.contains_key(&round)) {
             return Ok(());
         }
-        let durable: Vec<&Ballot> = votes
-            .into_iter()
-            .flatten()
-            .map(|(ballot, _)| ballot)
-            .collect();
+        let durable: Vec<_> = votes.into_iter().flatten().collect();
         broken(format!(
-            "{node} tells a vote in {slot} {ballot}, durable are {durable:?}"
+            "{node} tells a vote in {slot} {round:?}, durable are {durable:x?}"
         ))
+    }
+
+    /// The value of a durable vote of `node`.
+    pub fn vote_in(&self, node: NodeId, slot: Slot, round: VoteRound) -> Option<Fingerprint> {
+        let votes = self.logs.get(&node)?.votes.get(&slot)?;
+        votes.get(&round).copied()
     }
 
     /// The slots before `slot` of which nothing is durable at `node`.
@@ -209,11 +218,11 @@ impl Written {
     }
 
     /// The newest durable vote of `node` in each slot.
-    pub fn votes(&self, node: NodeId) -> BTreeMap<Slot, (Ballot, Fingerprint)> {
+    pub fn votes(&self, node: NodeId) -> BTreeMap<Slot, (VoteRound, Fingerprint)> {
         let votes = self.logs.get(&node).map(|log| &log.votes);
         let newest = votes.into_iter().flatten().filter_map(|(slot, votes)| {
-            let (ballot, value) = votes.last_key_value()?;
-            Some((*slot, (*ballot, *value)))
+            let (round, value) = votes.last_key_value()?;
+            Some((*slot, (*round, *value)))
         });
         newest.collect()
     }
@@ -294,7 +303,7 @@ mod tests {
     #[test]
     fn what_is_told_was_written_in_that_very_ballot() {
         let mut seen = Written::default();
-        write(&mut seen, Entry::Vote(Slot(1), ballot(2), 7));
+        write(&mut seen, Entry::Vote(Slot(1), ballot(2).into(), 7));
         seen.told_promise(A, ballot(2)).unwrap();
         seen.told_vote(A, Slot(1), ballot(2)).unwrap();
         assert!(seen.told_promise(A, ballot(3)).is_err());
@@ -309,9 +318,9 @@ mod tests {
     fn a_survey_that_leaves_out_a_vote_or_a_promise_is_found() {
         let mut seen = Written::default();
         seen.surveyed(A, Ballot::ZERO, Slot(0)).unwrap();
-        write(&mut seen, Entry::Vote(Slot(1), ballot(2), 7));
+        write(&mut seen, Entry::Vote(Slot(1), ballot(2).into(), 7));
         write(&mut seen, Entry::Promise(ballot(3)));
-        assert_eq!(seen.votes(A), [(Slot(1), (ballot(2), 7))].into());
+        assert_eq!(seen.votes(A), [(Slot(1), (ballot(2).into(), 7))].into());
         seen.surveyed(A, ballot(3), Slot(1)).unwrap();
         assert!(seen.surveyed(A, ballot(3), Slot(0)).is_err());
         assert!(seen.surveyed(A, ballot(2), Slot(1)).is_err());
@@ -320,7 +329,7 @@ mod tests {
     #[test]
     fn a_start_on_less_takes_back_what_was_written() {
         let mut seen = Written::default();
-        write(&mut seen, Entry::Vote(Slot(1), ballot(2), 7));
+        write(&mut seen, Entry::Vote(Slot(1), ballot(2).into(), 7));
         seen.found(
             A,
             [Entry::Promise(ballot(2))],
@@ -334,7 +343,10 @@ mod tests {
 
     #[test]
     fn a_watermark_above_records_of_another_value_is_found() {
-        let old = [Entry::Vote(Slot(1), ballot(1), 7), Entry::Decided(Slot(1))];
+        let old = [
+            Entry::Vote(Slot(1), ballot(1).into(), 7),
+            Entry::Decided(Slot(1)),
+        ];
         let whole = [old[0], Entry::Chosen(Slot(1), 8), old[1]];
         let gone = [Entry::Decided(Slot(1))];
         let found = |entries: &[Entry], lost| {
@@ -359,7 +371,7 @@ mod tests {
     #[test]
     fn a_watermark_is_looked_at_when_it_is_written() {
         let mut seen = Written::default();
-        write(&mut seen, Entry::Vote(Slot(1), ballot(1), 7));
+        write(&mut seen, Entry::Vote(Slot(1), ballot(1).into(), 7));
         let decided = |_| Some(8);
         assert!(seen.wrote(A, Entry::Decided(Slot(1)), decided).is_err());
     }

@@ -22,12 +22,13 @@ use super::{Moment, liveness};
 use crate::checkers::{Property, Violation};
 use collecting::DueTrims;
 use player::Player;
+use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_any::paxos::Message;
-use quorate_any::paxos::message::TakeOver;
 use quorate_ordering::{Event, LinkState, Ordering, Role, Timing};
 use quorate_replica::PeerMessage;
-use quorate_types::{Digest, Duration, Level, LinkEpoch, NodeId, Persistence, Slot, ViewId};
+use quorate_types::{
+    Digest, Duration, Level, LinkEpoch, NodeId, OrderingName, Persistence, Slot, ViewId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Choices of the scheduler in one run.
@@ -104,7 +105,7 @@ pub(super) struct Adversary {
 
 impl Adversary {
     /// The group of `seed`, all nodes down.
-    pub(super) fn new(seed: u64, telling: Telling) -> Adversary {
+    pub(super) fn new(seed: u64, ordering: Option<OrderingName>, telling: Telling) -> Adversary {
         let mut random = Random::new(seed, "adversary", 0);
         let mut setup = Setup::from_seed(seed);
         setup.reshape(&shape(&mut random));
@@ -112,11 +113,11 @@ impl Adversary {
         setup.limits.batch_commands = random.between(1, 2) as usize;
         setup.limits.chunk_slots = *random.pick(&[1, 3, 8, 16]);
         setup.limits.credit_messages = random.between(1, 8) as usize;
-        setup.ordering = setup.draw_ordering();
+        setup.ordering = setup.draw_ordering(ordering);
         setup.draw_steps();
         let collects = collecting::is_drawn(seed);
         if collects {
-            setup.ordering.0 = Level::COLLECTED;
+            setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
         }
         let view = setup.view();
         let players = setup.node_ids().map(|id| (id, Player::new(seed, id)));
@@ -276,16 +277,19 @@ impl Adversary {
         if self.posted.len() == POSTED_MAX {
             self.posted.remove(0);
         }
-        let AnyMessage::Paxos(said) = message;
+        let said = message.testimony();
         let is_learning = matches!(
             said,
-            Message::Learn(_) | Message::Learned(_) | Message::PreVote(_) | Message::PreVoted(_)
+            Testimony::AsksDecided { .. }
+                | Testimony::TellsDecided { .. }
+                | Testimony::AsksPreVote { .. }
+                | Testimony::AnswersPreVote { .. }
         );
         let late = if self.slow.contains(&from) || self.slow.contains(&to) {
             SLOW
         } else if is_learning {
             self.mood.late.max(self.mood.late_learning)
-        } else if matches!(said, Message::Surveyed(_)) {
+        } else if matches!(said, Testimony::Surveyed { .. }) {
             self.mood.late.max(self.mood.late_surveys)
         } else {
             self.mood.late
@@ -339,7 +343,7 @@ impl Adversary {
         let Some(ballot) = ballot.filter(|ballot| ballot.round > 0) else {
             return;
         };
-        let message = AnyMessage::Paxos(Message::TakeOver(TakeOver { ballot }));
+        let message = player::take_over(self.setup.ordering.1, ballot);
         self.note(Tag::Fault, id, || format!("{id} is told to lead"));
         let event = Event::Receive {
             from: *self.random.pick(&self.others(id)),

@@ -60,6 +60,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         watchers: setup.draw_watchers(),
         levels: setup.draw_levels(),
         collects: setup.draw_collects(),
+        ordering: None,
         shape: Some(shape),
         until: Duration::from_millis(until_ms),
         faults,

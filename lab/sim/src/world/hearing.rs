@@ -33,6 +33,7 @@ impl CatchingUp {
             } => self.heard(node, ballot, decided),
             Testimony::Nothing
             | Testimony::Votes { .. }
+            | Testimony::ProposesValue { .. }
             | Testimony::Promises(_)
             | Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }

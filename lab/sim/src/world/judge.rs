@@ -4,6 +4,7 @@
 //! no status of the code under test but for sizes.
 
 mod agreed_time;
+mod casts;
 mod collects;
 mod group;
 mod losses;
@@ -29,6 +30,7 @@ use crate::checkers::liveness::Liveness;
 use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::Call;
 use crate::checkers::rendezvous::Rendezvous;
+use crate::checkers::rounds::RoundQuorums;
 use crate::checkers::views::Views;
 use crate::checkers::vouching::Vouching;
 use crate::checkers::watching::Watching;
@@ -118,6 +120,7 @@ pub(super) struct Judge {
     chosen: Chosen,
     phase_one: PhaseOne,
     vouching: Vouching,
+    cast: casts::Casts,
     /// What is on the disks; `None` in memory mode.
     written: Option<BTreeMap<ViewNumber, Written>>,
     once: AtMostOnce,
@@ -188,6 +191,7 @@ impl Judge {
     /// Judges a group with this view, which owes answers as `liveness` says.
     pub(super) fn new(liveness: Liveness, view: &View) -> Judge {
         let quorums = view.quorums;
+        let rounds = RoundQuorums::new(quorums.acceptors(), quorums.phase1(), quorums.phase2());
         Judge {
             agreement: BTreeMap::new(),
             views: (views::begun(view), Slot::ZERO),
@@ -195,9 +199,10 @@ impl Judge {
             invited: Invited::default(),
             groups: OtherGroups::default(),
             came_back: BTreeMap::new(),
-            chosen: Chosen::new(quorums.phase2()),
-            phase_one: PhaseOne::new(quorums.phase1() - 1),
+            chosen: Chosen::new(rounds),
+            phase_one: PhaseOne::new(rounds),
             vouching: Vouching::default(),
+            cast: casts::Casts::default(),
             written: (view.persistence == Persistence::Disk).then(BTreeMap::new),
             once: AtMostOnce::default(),
             durability: Durability::default(),
@@ -513,6 +518,11 @@ impl Judge {
     /// What is decided in `slot`.
     pub(super) fn decided_batch(&self, slot: Slot) -> Option<&Batch> {
         self.log.get(&slot)
+    }
+
+    /// Whether a slot was chosen in a fast round, or after one of the same ballot.
+    pub(super) fn by_fast_round(&self, slot: Slot) -> (bool, bool) {
+        self.chosen.by_fast_round(slot)
     }
 
     /// Up to where promises told the leader of `ballot` that all is decided.

@@ -7,8 +7,7 @@ use super::clock::Moment;
 use super::judge::Judge;
 use super::setup::Setup;
 use super::stall::Look;
-use super::watched::ReadSeen;
-use super::{World, clock::Clock};
+use super::{World, clock::Clock, watched::ReadSeen};
 use crate::checkers::Property;
 use crate::checkers::agreed_time::AgreedTime;
 use crate::checkers::catching_up::CatchingUp;
@@ -20,7 +19,7 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Entry, LinkState, Ordering, Record};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
-use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time, ToClient};
+use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, OrderingName, Slot, Time, ToClient};
 use std::collections::BTreeMap;
 
 /// Beyond its stated time, a leader has this long to find that it is alone.
@@ -184,6 +183,7 @@ impl Leading {
             | Testimony::Surveys { .. }
             | Testimony::Surveyed { .. }
             | Testimony::Votes { .. }
+            | Testimony::ProposesValue { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::TellsDecided { .. } => {}
         }
@@ -213,6 +213,9 @@ impl World {
                 }
             }
             Testimony::Opens { ballot } => {
+                if self.judge.governing(ballot.view).ordering == OrderingName::FastPaxos {
+                    self.leading.leadership.renews(ballot);
+                }
                 self.leading.leadership.opened(ballot);
                 self.leading.catching_up.knows(id, ballot);
             }
@@ -298,7 +301,8 @@ impl World {
     /// A node that promised a ballot in an earlier life starts.
     pub(super) fn watch_started(&mut self, id: NodeId, promised: Ballot) {
         self.leading.catching_up.knows(id, promised);
-        if promised > Ballot::ZERO {
+        let governing = self.judge.governing(promised.view);
+        if promised > Ballot::ZERO && governing.ordering != OrderingName::FastPaxos {
             let until = self.leading.bound_until(&self.nodes[&id].clock, self.now);
             self.leading.leases.started(id, promised, until);
         }

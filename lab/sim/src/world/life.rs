@@ -421,6 +421,15 @@ impl World {
             self.trace.note(self.now, &words, || {
                 format!("{id} decides {slot} {batch:?}")
             });
+            let (is_fast, has_collided) = self.judge.by_fast_round(slot);
+            for (row, is_so) in [
+                (Row::FastDecided, is_fast),
+                (Row::FastCollided, has_collided),
+            ] {
+                if is_so {
+                    self.exercised(row);
+                }
+            }
             self.judge.ages.decided(self.now.0, slot);
             self.watch_thaw(slot, &batch);
             let judged = self.judge.decided(id, slot, &batch);

@@ -9,8 +9,8 @@ use super::row::Row;
 use super::trace::Tag;
 use crate::checkers::Property;
 use bytes::{BufMut, BytesMut};
+use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, LinkState};
 use quorate_replica::{Input, PeerMessage};
 use quorate_types::{Duration, GroupId, LinkEpoch, NodeId, NodeSet};
@@ -228,10 +228,9 @@ fn step_of(message: &PeerMessage<AnyMessage>) -> Option<KillStep> {
     let PeerMessage::Ordering { message, .. } = message else {
         return None;
     };
-    let AnyMessage::Paxos(message) = message;
-    match message {
-        Message::Promise(_) => Some(KillStep::PhaseOne),
-        Message::Learn { .. } => Some(KillStep::Asked),
+    match message.testimony() {
+        Testimony::Promises(_) => Some(KillStep::PhaseOne),
+        Testimony::AsksDecided { .. } => Some(KillStep::Asked),
         _ => None,
     }
 }

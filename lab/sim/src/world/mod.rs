@@ -155,11 +155,11 @@ impl World {
         (setup.waiters, setup.watchers) = (schedule.waiters, schedule.watchers);
         setup.draw_steps();
         if !schedule.levels {
-            setup.ordering = setup.draw_ordering();
+            setup.ordering = setup.draw_ordering(schedule.ordering);
         }
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         if schedule.collects {
-            setup.ordering.0 = Level::COLLECTED;
+            setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
         }
         World::of(setup, schedule, telling)
     }

@@ -58,11 +58,15 @@ impl Setup {
         self.limits.step_slots = self.limits.step_first_slots + random.between(1, 60);
     }
 
-    /// The level of the first view, and its ordering: half of the groups are from before there were several.
-    pub(super) fn draw_ordering(&self) -> (Level, OrderingName) {
+    /// The level of the first view, and its ordering, which may be wished for: half of the groups are from before there were several.
+    pub(super) fn draw_ordering(&self, wished: Option<OrderingName>) -> (Level, OrderingName) {
         let mut random = Random::new(self.seed, "ordering", 0);
-        match random.chance(500) {
-            true => (Level::ORDERINGS, *random.pick(&OrderingName::ALL)),
+        match wished.is_some() || random.chance(500) {
+            true => {
+                let ordering = wished.unwrap_or_else(|| *random.pick(&OrderingName::ALL));
+                let level = *random.pick(&[Level::ORDERINGS, Level::FAST_ROUNDS]);
+                (level.max(ordering.level()), ordering)
+            }
             false => (Level::UNNAMED, OrderingName::Paxos),
         }
     }
@@ -71,9 +75,16 @@ impl Setup {
 impl World {
     /// Counts a switch.
     pub(super) fn note_ordering(&mut self, before: &View, view: &View) {
-        use OrderingName::{Libpaxos, LibpaxosPlus, Paxos};
+        use OrderingName::{FastPaxos, Libpaxos, LibpaxosPlus, Paxos};
         let row = match (before.ordering, view.ordering) {
-            (Paxos, Paxos) | (Libpaxos, Libpaxos) | (LibpaxosPlus, LibpaxosPlus) => return,
+            (Paxos, Paxos)
+            | (Libpaxos, Libpaxos)
+            | (LibpaxosPlus, LibpaxosPlus)
+            | (FastPaxos, FastPaxos) => return,
+            (Paxos, FastPaxos) => Row::SwitchedToFastPaxos,
+            (Libpaxos | LibpaxosPlus, FastPaxos) => Row::SwitchedLibpaxosToFastPaxos,
+            (FastPaxos, Paxos) => Row::SwitchedFromFastPaxos,
+            (FastPaxos, Libpaxos | LibpaxosPlus) => Row::SwitchedFastPaxosToLibpaxos,
             (Paxos, Libpaxos) => Row::SwitchedToLibpaxos,
             (Paxos, LibpaxosPlus) => Row::SwitchedToLibpaxosPlus,
             (Libpaxos, Paxos) => Row::SwitchedFromLibpaxos,
@@ -119,11 +130,13 @@ impl World {
             return;
         };
         let governing = self.judge.governing(ballot.view);
-        let learners = match governing.ordering {
-            OrderingName::Paxos => NodeSet::only(ballot.node),
-            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => governing.members.without(id),
+        let (leader, others) = (NodeSet::only(ballot.node), governing.members.without(id));
+        let is_meant = match governing.ordering {
+            OrderingName::Paxos => to == leader,
+            OrderingName::Libpaxos | OrderingName::LibpaxosPlus => to == others,
+            OrderingName::FastPaxos => to == leader || to == others,
         };
-        if to != learners {
+        if !is_meant {
             let ordering = governing.ordering;
             let detail =
                 format!("{id} tells a vote in {ballot} to {to:?}, in a view with {ordering}");

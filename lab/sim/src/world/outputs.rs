@@ -16,7 +16,6 @@ use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_any::paxos::Message;
 use quorate_ordering::{Entry, Lane, Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
@@ -491,8 +490,8 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
     match output {
         Output::Send { message, .. } => match message {
             PeerMessage::Ordering { message, .. } => {
-                let AnyMessage::Paxos(message) = message;
-                matches!(message, Message::Prepare { .. }).then_some(KillStep::PhaseOne)
+                let is_opening = matches!(message.testimony(), Testimony::Opens { .. });
+                is_opening.then_some(KillStep::PhaseOne)
             }
             PeerMessage::Replica(_) => None,
         },

@@ -144,6 +144,12 @@ rows! {
     SwitchedToLibpaxosPlus 10 "view with libpaxos+ after one with paxos";
     SwitchedFromLibpaxos 10 "view with paxos after one with libpaxos";
     SwitchedFromLibpaxosPlus 10 "view with paxos after one with libpaxos+";
+    SwitchedToFastPaxos 10 "view with fast_paxos after one with paxos";
+    SwitchedFromFastPaxos 10 "view with paxos after one with fast_paxos";
+    SwitchedLibpaxosToFastPaxos 10 "view with fast_paxos after one with libpaxos or libpaxos+";
+    SwitchedFastPaxosToLibpaxos 10 "view with libpaxos or libpaxos+ after one with fast_paxos";
+    FastDecided 100 "slot decided in a fast round";
+    FastCollided 40 "slot whose fast round collided, decided in the classic one";
     SwitchedToSteps 10 "view with libpaxos+ after one with libpaxos";
     SwitchedFromSteps 10 "view with libpaxos after one with libpaxos+";
     Spared 100 "leader that proposes to the best majority only";

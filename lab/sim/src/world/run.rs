@@ -9,7 +9,7 @@ use super::setup::Setup;
 use super::trace::Telling;
 use crate::checkers::footprint::{Footprint, Highest};
 use crate::checkers::{Property, Violation};
-use quorate_types::Duration;
+use quorate_types::{Duration, OrderingName};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
@@ -59,23 +59,28 @@ pub struct Failure {
     pub tail: Vec<String>,
 }
 
-/// Runs the schedule that follows from `seed`, and its orderings alone.
-pub fn run_seed(seed: u64, telling: Telling) -> Report {
+/// Runs the schedule that follows from `seed`, and its orderings alone. The group begins with `ordering`, or as the seed says.
+pub fn run_seed(seed: u64, ordering: Option<OrderingName>, telling: Telling) -> Report {
     Report {
-        orderings: run_orderings(seed, telling),
-        ..run_nodes(seed, telling)
+        orderings: run_orderings(seed, ordering, telling),
+        ..run_nodes(seed, ordering, telling)
     }
 }
 
 /// Runs the schedule that follows from `seed`.
-pub fn run_nodes(seed: u64, telling: Telling) -> Report {
-    run(generate::schedule(&Setup::from_seed(seed)), telling)
+pub fn run_nodes(seed: u64, ordering: Option<OrderingName>, telling: Telling) -> Report {
+    let drawn = generate::schedule(&Setup::from_seed(seed));
+    run(Schedule { ordering, ..drawn }, telling)
 }
 
 /// Runs the orderings of `seed` alone under the adversarial scheduler, to the end or to the first broken property.
-pub fn run_orderings(seed: u64, telling: Telling) -> Option<Failure> {
+pub fn run_orderings(
+    seed: u64,
+    ordering: Option<OrderingName>,
+    telling: Telling,
+) -> Option<Failure> {
     listen_to_panics();
-    let mut adversary = Adversary::new(seed, telling);
+    let mut adversary = Adversary::new(seed, ordering, telling);
     LISTENING.set(true);
     let outcome = catch_unwind(AssertUnwindSafe(|| adversary.play()));
     LISTENING.set(false);

@@ -1,14 +1,14 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `until 20.000s`, `ordering fast_paxos` where the group begins with that one whatever the seed says, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
 use super::fault::Fault;
 use super::fault_text::fault_of;
 use super::shape::Shape;
-use quorate_types::Duration;
+use quorate_types::{Duration, OrderingName};
 use std::fmt;
 
 /// A run: the seed of all that is not a fault, and the faults.
@@ -26,6 +26,8 @@ pub struct Schedule {
     pub levels: bool,
     /// Whether the group begins at the level at which logs are trimmed for decided commands.
     pub collects: bool,
+    /// How commands are ordered in the first view; `None`: as the seed says.
+    pub ordering: Option<OrderingName>,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
     pub shape: Option<Shape>,
     /// When the last fault has ended and everything is mended.
@@ -67,6 +69,7 @@ impl Schedule {
     pub fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
         let (mut waiters, mut watchers, mut levels, mut collects) = (0, 0, false, false);
+        let mut ordering = None;
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let content = raw.split('#').next().unwrap_or("").trim();
@@ -85,6 +88,7 @@ impl Schedule {
                     collects = true;
                     Some(())
                 }
+                ["ordering", word] => word.parse().ok().map(|name| ordering = Some(name)),
                 ["shape", words @ ..] => Shape::parse(words).map(|found| shape = Some(found)),
                 ["until", span] => span_of(span).map(|span| until = Some(span)),
                 ["at", time, fault @ ..] => timed(time, fault).map(|timed| faults.push(timed)),
@@ -103,6 +107,7 @@ impl Schedule {
             watchers,
             levels,
             collects,
+            ordering,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
             faults,
@@ -155,6 +160,9 @@ impl fmt::Display for Schedule {
         if self.collects {
             writeln!(f, "collects")?;
         }
+        if let Some(ordering) = self.ordering {
+            writeln!(f, "ordering {ordering}")?;
+        }
         if let Some(shape) = &self.shape {
             writeln!(f, "{shape}")?;
         }
@@ -176,6 +184,7 @@ clients 2
 waiters 1
 watchers 3
 levels
+ordering fast_paxos
 shape nodes 5 acceptors 3 quorums 2 2 depth 4 readers 1
 until 20.000s
 at 1.000s crash n1 after 3 outputs for 2.000s

@@ -10,7 +10,9 @@ use super::{Moment, World};
 use crate::checkers::Property;
 use crate::checkers::memory::Memory;
 use quorate_ordering::Entry;
-use quorate_types::{CommandId, Duration, NodeId, ObjectId, Persistence, ReadLevel, Slot, Wall};
+use quorate_types::{
+    CommandId, Duration, NodeId, ObjectId, OrderingName, Persistence, ReadLevel, Slot, Wall,
+};
 use std::collections::BTreeSet;
 
 /// Between two looks at how far the run is.
@@ -88,7 +90,14 @@ pub(super) fn bounds(setup: &Setup) -> Memory {
         "bytes in flight to a peer",
         limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096,
     );
-    memory.bound("values in flight to a peer", limits.credit_messages as u64);
+    let credit = limits.credit_messages as u64;
+    memory.bound("values in flight to a peer", credit);
+    // What is proposed in classic rounds and what is proposed to all have a credit each.
+    memory.bound("values of both rounds in flight to a peer", 2 * credit);
+    memory.bound(
+        "bytes of both rounds in flight to a peer",
+        2 * (limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096),
+    );
     memory.bound("bytes of batches held", 4 << 20);
     memory.bound("bytes of log on disk", 16 << 20);
     memory.bound("calls waiting", 64 * setup.clients * nodes + 4096);
@@ -340,10 +349,19 @@ impl World {
         let in_flight = peers.iter().map(|peer| peer.in_flight_bytes).max();
         let values = peers.iter().map(|peer| peer.in_flight).max();
         let (applied, sessions) = (status.applied, status.sessions);
+        let (bytes_in_flight, values_in_flight) = match running.replica.view().ordering {
+            OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus => {
+                ("bytes in flight to a peer", "values in flight to a peer")
+            }
+            OrderingName::FastPaxos => (
+                "bytes of both rounds in flight to a peer",
+                "values of both rounds in flight to a peer",
+            ),
+        };
         let samples = [
             ("commands waiting", status.ordering.waiting as u64),
-            ("bytes in flight to a peer", in_flight.unwrap_or(0) as u64),
-            ("values in flight to a peer", values.unwrap_or(0) as u64),
+            (bytes_in_flight, in_flight.unwrap_or(0) as u64),
+            (values_in_flight, values.unwrap_or(0) as u64),
             ("bytes of batches held", status.ordering.held_bytes as u64),
             ("bytes of log on disk", running.storage.log.disk_bytes()),
             ("calls waiting", status.waiting as u64),

@@ -47,7 +47,11 @@ fn is_collect(event: &Event<AnyMessage>) -> bool {
     let Event::Receive { message, .. } = event else {
         return false;
     };
-    matches!(message.testimony(), Testimony::Proposes { batch, .. } if batch.is_collecting())
+    matches!(
+        message.testimony(),
+        Testimony::Proposes { batch, .. } | Testimony::ProposesValue { batch, .. }
+            if batch.is_collecting()
+    )
 }
 
 /// An ordering that is watched.

@@ -130,7 +130,7 @@ impl Truth<'_> {
             AnyMessage::Paxos(Message::Accept(accept)) => {
                 self.governs(accept.ballot.view, accept.slot)
             }
-            AnyMessage::Paxos(_) => true,
+            AnyMessage::Paxos(_) | AnyMessage::FastPaxos(_) => true,
         }
     }
 

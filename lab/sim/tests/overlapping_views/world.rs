@@ -186,7 +186,9 @@ impl World {
 
     /// Says whether `message` may arrive at all.
     fn carries(&self, message: &AnyMessage) -> bool {
-        let AnyMessage::Paxos(message) = message;
+        let AnyMessage::Paxos(message) = message else {
+            return false;
+        };
         match message {
             Message::Accept(accept) => accept.slot.0 <= self.slots,
             Message::Accepted(accepted) => accepted.last.0 <= self.slots,

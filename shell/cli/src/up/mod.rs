@@ -14,7 +14,7 @@ mod tls;
 
 use crate::error::CliError;
 use crate::node::PersistArg;
-use crate::ordering::OrderingArg;
+use crate::ordering::{OrderingArg, tolerated};
 use crate::table::table;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -314,9 +314,11 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
         } else {
             ""
         };
+        let tolerated = tolerated(plan.first.ordering, plan.first.members.len())?;
+        let tolerated = tolerated.map_or_else(String::new, |told| format!("{told}\n"));
         writeln!(
             stdout,
-            "{}\n\n{nodes}\n{tls}{}{keeps}stop with Ctrl-C",
+            "{}\n\n{nodes}\n{tls}{tolerated}{}{keeps}stop with Ctrl-C",
             plan.endpoint(),
             settings::words(&plan.first, statuses)
         )

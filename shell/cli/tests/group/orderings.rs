@@ -142,3 +142,64 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
     });
     assert_eq!(group.add("0"), added.to_string());
 }
+
+#[test]
+fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
+    let few = run(&[
+        "up",
+        "rust:counter",
+        "--port",
+        "0",
+        "--ordering",
+        "fast_paxos",
+    ]);
+    assert_eq!(few.status.code(), Some(7), "{}", text(&few.stderr));
+    assert!(
+        text(&few.stderr).contains("need 4 acceptors, not 3"),
+        "{}",
+        text(&few.stderr)
+    );
+    let mut group = Group::start(&["--nodes", "5", "--ordering", "fast_paxos"]);
+    assert_eq!(ordering_of(&group), (json!("fast_paxos"), json!(23)));
+    refused(&group, &["set", "level=22"], 7, "takes level 23");
+    let is_over = AtomicBool::new(false);
+    let added: u64 = thread::scope(|scope| {
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut added = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        group.add("1");
+                        added += 1;
+                    }
+                    added
+                })
+            })
+            .collect();
+        let leader = group.leader();
+        let nodes = group.status()["nodes"].clone();
+        let mut others = nodes.as_array().unwrap().iter();
+        let follower = others.find(|node| node["id"] != leader["id"]);
+        for killed in [&leader, follower.unwrap()] {
+            signal(pid(killed), "KILL");
+            group.add("0");
+        }
+        for ordering in [
+            "libpaxos",
+            "fast_paxos",
+            "paxos",
+            "fast_paxos",
+            "libpaxos+",
+            "fast_paxos",
+        ] {
+            switched(&group, ordering);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .sum()
+    });
+    assert_eq!(group.add("0"), added.to_string());
+    assert_eq!(group.stop(), Some(0));
+}

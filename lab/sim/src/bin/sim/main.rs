@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use many::{Many, Until};
 use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
+use quorate_types::{NoOrdering, OrderingName};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -23,7 +24,8 @@ usage: sim --seed S [--trace]             run one seed
        sim --seeds N [--from S]           run N seeds, beginning with S (0)
        sim --minutes M [--from S]         run seeds for M minutes
        sim --hours H [--from S]           one run of H simulated hours of light load: what nodes keep stays bounded
-options: --keep-going                     run on after a failure, and do not shrink
+options: --ordering NAME                  groups begin with this ordering (as the seed says)
+         --keep-going                     run on after a failure, and do not shrink
          --workers N                      seeds run at the same time (as many as there are cores)
          --tries N                        tries to shrink a failure (200)";
 
@@ -31,6 +33,7 @@ options: --keep-going                     run on after a failure, and do not shr
 struct Arguments {
     what: What,
     from: u64,
+    ordering: Option<OrderingName>,
     is_traced: bool,
     tries: usize,
 }
@@ -58,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
-    let (mut what, mut from, mut until) = (None, 0, None);
+    let (mut what, mut from, mut until, mut ordering) = (None, 0, None, None);
     let (mut is_traced, mut is_going_on, mut tries) = (false, false, 200);
     let mut workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut rest = words.iter();
@@ -78,6 +81,10 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--tries" => tries = number()? as usize,
             "--trace" => is_traced = true,
             "--keep-going" => is_going_on = true,
+            "--ordering" => {
+                let name = rest.next().ok_or("--ordering wants a name")?;
+                ordering = Some(name.parse().map_err(|e: NoOrdering| e.to_string())?);
+            }
             "--schedule" => {
                 let file = rest.next().ok_or("--schedule wants a file")?;
                 let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
@@ -91,6 +98,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         (Some(what), None) => what,
         (None, Some(until)) => What::Many(Many {
             from,
+            ordering,
             until,
             is_going_on,
             workers,
@@ -102,6 +110,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
     Ok(Arguments {
         what,
         from,
+        ordering,
         is_traced,
         tries,
     })
@@ -115,7 +124,7 @@ fn perform(arguments: Arguments) -> ExitCode {
     };
     let report = match arguments.what {
         What::Schedule(schedule) => run(*schedule, telling),
-        What::Seed(seed) => run_seed(seed, telling),
+        What::Seed(seed) => run_seed(seed, arguments.ordering, telling),
         What::Many(many) => return many.perform(),
         What::Hours(hours) => return hours::perform(hours, arguments.from),
     };
@@ -160,7 +169,7 @@ fn tell_failure(report: &Report, tries: usize) {
     let kept = std::fs::write(&file, small.to_string());
     println!("---\n{small}---");
     println!("the seed's own failure: {}", failure.violation);
-    println!("replay all of it: make sim SEED={}", report.schedule.seed);
+    println!("replay all of it: {}", replay(report));
     match kept {
         Ok(()) => println!("replay the smallest: sim --schedule {file} --trace"),
         Err(error) => println!("{file} could not be written: {error}"),
@@ -176,5 +185,14 @@ fn tell_orderings(report: &Report) {
         println!("{line}");
     }
     println!("the orderings alone: {}", failure.violation);
-    println!("replay: make sim SEED={}", report.schedule.seed);
+    println!("replay: {}", replay(report));
+}
+
+/// The command that runs a seed again.
+fn replay(report: &Report) -> String {
+    let seed = report.schedule.seed;
+    match report.schedule.ordering {
+        Some(ordering) => format!("make sim SEED={seed} ORDERING={ordering}"),
+        None => format!("make sim SEED={seed}"),
+    }
 }

@@ -8,11 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quorate_sim::world::{Exercised, QUOTA_SEEDS, Report, Row, Telling, run_seed};
+use quorate_types::OrderingName;
 
 /// How many seeds, and how they are run.
 pub(crate) struct Many {
     /// The first seed; the others follow it.
     pub(crate) from: u64,
+    /// The ordering with which groups begin; `None`: as the seeds say.
+    pub(crate) ordering: Option<OrderingName>,
     /// When no further seed is begun.
     pub(crate) until: Until,
     /// Whether further seeds are begun after a failure.
@@ -59,7 +62,7 @@ impl Many {
                         if self.is_over(seed, begun) {
                             break;
                         }
-                        let report = run_seed(seed, Telling::Hash);
+                        let report = run_seed(seed, self.ordering, Telling::Hash);
                         if report.broken().is_some() && !self.is_going_on {
                             is_stopped.store(true, Ordering::Relaxed);
                         }
@@ -77,7 +80,7 @@ impl Many {
             return ExitCode::from(u8::from(!is_covered));
         };
         if self.is_going_on {
-            println!("replay the first: make sim SEED={}", report.schedule.seed);
+            println!("replay the first: {}", super::replay(&report));
         } else {
             super::tell_failure(&report, self.tries);
         }

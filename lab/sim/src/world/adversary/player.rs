@@ -5,13 +5,14 @@ use crate::checkers::Property;
 use crate::world::durable::GROUP;
 use crate::world::random::Random;
 use crate::world::trace::Tag;
-use quorate_any::{AnyMessage, AnyOrdering};
+use quorate_any::{AnyMessage, AnyOrdering, fast_paxos, paxos};
 use quorate_ordering::{
     Config, Decision, Effect, Entry, Event, LostRecord, Mark, Ordering, Past, Record, Standing,
 };
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Body, Command, CommandId, Duration, LinkEpoch, NodeId, ObjectId, Persistence, Slot, Value, Wall,
+    Ballot, Body, Command, CommandId, Duration, LinkEpoch, NodeId, ObjectId, OrderingName,
+    Persistence, Slot, Value, Wall,
 };
 use std::collections::BTreeMap;
 
@@ -55,6 +56,20 @@ pub(super) enum Write {
     Record(Mark, Record),
     Discard(Slot, Vec<Record>),
     Repaired,
+}
+
+/// What an operator has a node told that is to lead.
+pub(super) fn take_over(ordering: OrderingName, ballot: Ballot) -> AnyMessage {
+    match ordering {
+        OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::LibpaxosPlus => {
+            let ask = paxos::message::TakeOver { ballot };
+            AnyMessage::Paxos(paxos::Message::TakeOver(ask))
+        }
+        OrderingName::FastPaxos => {
+            let ask = fast_paxos::message::TakeOver { ballot };
+            AnyMessage::FastPaxos(fast_paxos::Message::TakeOver(ask))
+        }
+    }
 }
 
 /// The `number`-th command of the run.

@@ -87,6 +87,7 @@ pub(in super::super) fn schedule(setup: &Setup, span: Duration) -> Schedule {
         watchers: 0,
         levels: false,
         collects: true,
+        ordering: None,
         shape: Some(Shape {
             nodes: setup.nodes,
             acceptors: setup.acceptors,

@@ -2,7 +2,7 @@
 
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
-use quorate_types::{NodeId, NodeSet, Slot, ViewNumber};
+use quorate_types::{NodeId, NodeSet, OrderingName, Slot, ViewNumber};
 use std::collections::BTreeMap;
 
 /// What a node that lost records still lacks.
@@ -127,8 +127,11 @@ impl Judge {
         view: ViewNumber,
         (request, voted): (u64, Slot),
     ) {
+        // In fast rounds the slots that others know of bound nothing: the first answer of each counts.
+        let counts_once = self.governing(view).ordering == OrderingName::FastPaxos;
         self.hear(node, view, |heard, decided| {
-            if heard.request == request {
+            let counts = !counts_once || heard.unheard.contains(from);
+            if heard.request == request && counts {
                 heard.is_over = heard.knows_all(decided);
                 heard.unheard.remove(from);
                 heard.voted = voted.max(heard.voted);

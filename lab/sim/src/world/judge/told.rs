@@ -4,12 +4,12 @@ use super::{Judge, Judged, broken, fingerprint};
 use crate::checkers::Property;
 use crate::checkers::agreement::{Fingerprint, Promise};
 use crate::checkers::phase_one::{Own, Page};
+use crate::checkers::rounds::VoteRound;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_any::paxos::Message;
-use quorate_any::paxos::message::Trimmed;
+use quorate_any::{fast_paxos, paxos};
 use quorate_replica::{PeerMessage, ReplicaMessage};
-use quorate_types::{Ballot, Batch, NodeId, OrderingName, Slot};
+use quorate_types::{Ballot, Batch, NodeId, OrderingName, Slot, VoteKind};
 
 impl Judge {
     /// `node`, in life `life`, lets a message out.
@@ -27,9 +27,8 @@ impl Judge {
             PeerMessage::Replica(_) => return Ok(()),
         };
         // A damaged log is trimmed in memory only, until it is repaired.
-        let AnyMessage::Paxos(said) = message;
-        if let Message::Trimmed(Trimmed { upto }) = said {
-            self.collects.trimmed(*upto);
+        if let Some(upto) = trimmed(message) {
+            self.collects.trimmed(upto);
         }
         match message.testimony() {
             Testimony::Opens { ballot } => self.opened(node, life, ballot),
@@ -40,7 +39,9 @@ impl Judge {
                 decided,
             } => {
                 let value = fingerprint(batch);
-                if !batch.commands().is_empty() {
+                // A value of fast rounds may be voted for in several slots, and win more than one.
+                let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;
+                if is_placed && !batch.commands().is_empty() {
                     self.phase_one.placed(slot, value)?;
                 }
                 if batch.is_collecting() {
@@ -49,11 +50,23 @@ impl Judge {
                 self.proposed(node, slot, ballot, value)?;
                 self.vouching.vouched(node, ballot, decided)
             }
+            Testimony::ProposesValue {
+                ballot,
+                value,
+                batch,
+            } => self.names(ballot.view, value, batch),
             Testimony::Votes {
                 ballot,
+                kind: VoteKind::Classic,
                 first,
                 last,
             } => self.accepted(node, ballot, first, last),
+            Testimony::Votes {
+                ballot,
+                kind: VoteKind::Fast(value),
+                first,
+                ..
+            } => self.tells_cast(node, first, ballot, value),
             Testimony::Promises(page) => {
                 self.may_vote(node, page.ballot.view)?;
                 self.promised(node, page)
@@ -216,16 +229,19 @@ impl Judge {
         // A page may show votes of its own ballot that are being written. They are told to nobody: who proposes in a ballot has
         // ended its phase 1, and reads no page of it.
         for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
+            let round = VoteRound::of(vote.ballot, vote.kind);
+            self.names_of(vote.ballot.view, vote.kind, &vote.batch)?;
             if let Some(written) = self.written_in(page.ballot.view) {
-                written.told_vote(node, vote.slot, vote.ballot)?;
+                written.told_vote(node, vote.slot, round)?;
             }
             let value = fingerprint(&vote.batch);
             self.agreement_in(page.ballot.view)
-                .voted(node, vote.slot, vote.ballot, value)?;
-            self.chosen.voted(node, vote.slot, vote.ballot, value)?;
+                .voted(node, vote.slot, round, value)?;
+            self.chosen.voted(node, vote.slot, round, value)?;
         }
         let votes = page.votes.iter();
-        let votes = votes.map(|vote| (vote.slot, vote.ballot, fingerprint(&vote.batch)));
+        let round = |vote: &quorate_acceptor::Vote| VoteRound::of(vote.ballot, vote.kind);
+        let votes = votes.map(|vote| (vote.slot, round(vote), fingerprint(&vote.batch)));
         let told = Page {
             floor: page.decided.max(page.trimmed),
             votes: votes.collect(),
@@ -240,12 +256,21 @@ impl Judge {
             votes: page
                 .votes
                 .iter()
-                .map(|vote| (vote.slot, vote.ballot))
+                .map(|vote| (vote.slot, round(vote)))
                 .collect(),
             unknown: page.unknown.iter().copied().collect(),
         };
         self.agreement_in(page.ballot.view)
             .promised(node, page.ballot, promise)
+    }
+}
+
+/// Up to where the sender of a message says that its log is trimmed.
+fn trimmed(message: &AnyMessage) -> Option<Slot> {
+    match message {
+        AnyMessage::Paxos(paxos::Message::Trimmed(trimmed)) => Some(trimmed.upto),
+        AnyMessage::FastPaxos(fast_paxos::Message::Trimmed(trimmed)) => Some(trimmed.upto),
+        AnyMessage::Paxos(_) | AnyMessage::FastPaxos(_) => None,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
+use crate::checkers::agreement::Fingerprint;
+use crate::checkers::rounds::VoteRound;
 use crate::checkers::views::{Governing, Turn, Views};
 use quorate_types::{
     Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, NodeId,
@@ -126,9 +128,9 @@ impl Judge {
                         self.came_back.entry(named).or_insert(number);
                     }
                     let governing = self.governing(number);
-                    let (first, phase1) = (governing.first, governing.phase1);
-                    self.chosen.view_begins(number, governing.phase2);
-                    self.phase_one.view_begins(number, phase1 - 1);
+                    let (first, quorums) = (governing.first, governing.quorums());
+                    self.chosen.view_begins(number, quorums);
+                    self.phase_one.view_begins(number, quorums);
                     self.check_not_past(first)?;
                 }
             }
@@ -211,24 +213,55 @@ impl Judge {
             .range((slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO));
         let mut of_view = of_slot.filter(|((_, ballot), _)| ballot.view == view);
         of_view.any(|((_, ballot), told)| {
-            let untold = match governing.ordering {
-                OrderingName::Paxos => ballot.node,
-                OrderingName::Libpaxos | OrderingName::LibpaxosPlus => node,
+            let untold: &[NodeId] = match governing.ordering {
+                OrderingName::Paxos => &[ballot.node],
+                OrderingName::Libpaxos | OrderingName::LibpaxosPlus => &[node],
+                // Acceptors tell all or the leader, as the rounds of the ballot are when they do.
+                OrderingName::FastPaxos => &[ballot.node, node],
             };
-            let told = told.iter().filter(|node| *node != untold);
-            let told = told.filter(|node| governing.acceptors.contains(*node));
-            let is_vote = untold == ballot.node || self.has_voted(untold, slot, *ballot);
-            told.count() + usize::from(is_vote) >= governing.phase2
+            untold.iter().any(|untold| {
+                let told = told.iter().filter(|node| node != untold);
+                let told = told.filter(|node| governing.acceptors.contains(*node));
+                let is_vote = *untold == ballot.node || self.has_voted(*untold, slot, *ballot);
+                told.count() + usize::from(is_vote) >= governing.phase2
+            })
+        }) || self.has_fast_quorum(node, slot)
+    }
+
+    /// Whether a quorum of one fast round told votes for one value in `slot`, or all but the vote of who decides.
+    fn has_fast_quorum(&self, node: NodeId, slot: Slot) -> bool {
+        let governing = self.governing(self.views.0.governs(slot));
+        if governing.ordering != OrderingName::FastPaxos {
+            return false;
+        }
+        let mut rounds = self.cast.of_slot(slot);
+        rounds.any(|(ballot, value, told)| {
+            let told = told.iter().filter(|told| *told != node);
+            let told = told.filter(|told| governing.acceptors.contains(*told));
+            let round = VoteRound::fast(ballot);
+            let own = self.written_vote(node, slot, round);
+            let is_vote = own.map_or(self.written.is_none(), |own| {
+                self.cast.fingerprint(ballot.view, value) == Some(own)
+            });
+            told.count() + usize::from(is_vote) >= governing.quorums().fast
         })
     }
 
+    /// The value of a vote that lies on the disk of an acceptor.
+    fn written_vote(&self, node: NodeId, slot: Slot, round: VoteRound) -> Option<Fingerprint> {
+        let written = self.written.as_ref()?.get(&round.ballot.view)?;
+        written.vote_in(node, slot, round)
+    }
+
     /// Whether the disk of an acceptor holds its vote; in memory mode nobody can say otherwise.
-    pub(super) fn has_voted(&self, node: NodeId, slot: Slot, ballot: Ballot) -> bool {
+    pub(super) fn has_voted(&self, node: NodeId, slot: Slot, round: impl Into<VoteRound>) -> bool {
+        let round = round.into();
+        let ballot = round.ballot;
         let Some(views) = &self.written else {
             return true;
         };
         let is_acceptor = self.governing(ballot.view).acceptors.contains(node);
         let written = views.get(&ballot.view);
-        is_acceptor && written.is_some_and(|log| log.told_vote(node, slot, ballot).is_ok())
+        is_acceptor && written.is_some_and(|log| log.told_vote(node, slot, round).is_ok())
     }
 }

@@ -4,6 +4,7 @@ use super::{Judge, Judged, broken, fingerprint};
 use crate::checkers::Property;
 use crate::checkers::agreement::{Fingerprint, Remembered};
 use crate::checkers::chosen::Chosen;
+use crate::checkers::rounds::VoteRound;
 use crate::checkers::written::{Entry, LostRecords};
 use crate::world::setup::founding;
 use quorate_ordering::{Damage, Entry as Noted, Record};
@@ -13,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Judge {
     /// Records are durable at `node`.
     pub(in super::super) fn wrote(&mut self, node: NodeId, record: &Record) -> Judged {
+        if let Noted::Vote { kind, batch, .. } = &record.entry {
+            self.names_of(record.view.number, *kind, batch)?;
+        }
         let entry = entry_of(record);
         self.written_in(record.view.number);
         if let Some(written) = &mut self.written
@@ -22,9 +26,11 @@ impl Judge {
             written.wrote(node, entry, |slot| decided(log, chosen, slot))?;
         }
         match entry {
-            Entry::Vote(slot, ballot, value) => {
-                self.views.0.acts(node, ballot.view, "writes a vote")?;
-                self.chosen.voted(node, slot, ballot, value)
+            Entry::Vote(slot, round, value) => {
+                self.views
+                    .0
+                    .acts(node, round.ballot.view, "writes a vote")?;
+                self.chosen.voted(node, slot, round, value)
             }
             Entry::Promise(_)
             | Entry::Chosen(..)
@@ -181,13 +187,13 @@ fn held<'a>(records: impl Iterator<Item = &'a Record>, promised: Option<Ballot>)
             Noted::Vote {
                 slot,
                 ballot,
+                kind,
                 batch,
-                ..
             } => {
                 holds.promised = holds.promised.max(*ballot);
-                let vote = (*ballot, fingerprint(batch));
+                let vote = (VoteRound::of(*ballot, *kind), fingerprint(batch));
                 let held = holds.votes.entry(*slot).or_insert(vote);
-                if *ballot >= held.0 {
+                if vote.0 >= held.0 {
                     *held = vote;
                 }
             }
@@ -220,9 +226,9 @@ fn entry_of(record: &Record) -> Entry {
         Noted::Vote {
             slot,
             ballot,
+            kind,
             batch,
-            ..
-        } => Entry::Vote(*slot, *ballot, fingerprint(batch)),
+        } => Entry::Vote(*slot, VoteRound::of(*ballot, *kind), fingerprint(batch)),
         Noted::Chosen { slot, batch } => Entry::Chosen(*slot, fingerprint(batch)),
         Noted::Decided { upto } => Entry::Decided(*upto),
         Noted::Trimmed { upto } => Entry::Trimmed(*upto),

@@ -98,6 +98,7 @@ impl Message {
     }
 
     /// What the message binds its sender to. Fast rounds grant no leases.
+    // Longer than a screen: one arm a message.
     #[must_use]
     pub fn testimony(&self) -> Testimony<'_> {
         match self {

@@ -38,16 +38,7 @@ impl Judge {
                 batch,
                 decided,
             } => {
-                let value = fingerprint(batch);
-                // A value of fast rounds may be voted for in several slots, and win more than one.
-                let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;
-                if is_placed && !batch.commands().is_empty() {
-                    self.phase_one.placed(slot, value)?;
-                }
-                if batch.is_collecting() {
-                    self.collects.proposed(slot, ballot);
-                }
-                self.proposed(node, slot, ballot, value)?;
+                self.asks_votes(node, (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
             Testimony::ProposesValue {
@@ -57,16 +48,13 @@ impl Judge {
             } => self.names(ballot.view, value, batch),
             Testimony::Votes {
                 ballot,
-                kind: VoteKind::Classic,
+                kind,
                 first,
                 last,
-            } => self.accepted(node, ballot, first, last),
-            Testimony::Votes {
-                ballot,
-                kind: VoteKind::Fast(value),
-                first,
-                ..
-            } => self.tells_cast(node, first, ballot, value),
+            } => match kind {
+                VoteKind::Classic => self.accepted(node, ballot, first, last),
+                VoteKind::Fast(value) => self.tells_cast(node, first, ballot, value),
+            },
             Testimony::Promises(page) => {
                 self.may_vote(node, page.ballot.view)?;
                 self.promised(node, page)
@@ -94,6 +82,25 @@ impl Judge {
             | Testimony::AnswersPreVote { .. }
             | Testimony::Nothing => Ok(()),
         }
+    }
+
+    /// `node` asks for votes for a batch in the classic round of a slot.
+    fn asks_votes(
+        &mut self,
+        node: NodeId,
+        (slot, ballot): (Slot, Ballot),
+        batch: &Batch,
+    ) -> Judged {
+        let value = fingerprint(batch);
+        // A value of fast rounds may be voted for in several slots, and win more than one.
+        let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;
+        if is_placed && !batch.commands().is_empty() {
+            self.phase_one.placed(slot, value)?;
+        }
+        if batch.is_collecting() {
+            self.collects.proposed(slot, ballot);
+        }
+        self.proposed(node, slot, ballot, value)
     }
 
     /// A message reaches `node`.

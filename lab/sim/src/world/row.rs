@@ -96,7 +96,7 @@ rows! {
     NotInvited 2 "node refused that came without an open invitation";
     GroupCreated 15 "another group created";
     GroupDropped 5 "another group dropped";
-    GroupServed 2 "node named for a group that was there before";
+    GroupServed 1 "node named for a group that was there before";
     GroupRefused 20 "operator told why no group is created or dropped";
     AcceptorsChanged 120 "view with other acceptors than the one before";
     ViewGrown 50 "view with more acceptors than the one before";

@@ -18,7 +18,11 @@ fn each(behaviour: impl FnMut(&mut Group)) {
 
 fn each_seed(seeds: u64, mut behaviour: impl FnMut(&mut Group)) {
     for name in OrderingName::ALL {
-        for nodes in [3, 5] {
+        let least = match name {
+            OrderingName::FastPaxos => 4,
+            _ => 3,
+        };
+        for nodes in [least, 5] {
             for seed in 0..seeds {
                 let mut group = Group::new(name, nodes, seed);
                 behaviour(&mut group);

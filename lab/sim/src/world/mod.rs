@@ -163,7 +163,7 @@ impl World {
         }
         setup.witnesses = schedule.witnesses;
         if setup.witnesses > 0 {
-            setup.ordering.0 = Level::WITNESSES;
+            setup.ordering.0 = setup.ordering.0.max(Level::WITNESSES);
         }
         World::of(setup, schedule, telling)
     }

@@ -107,7 +107,7 @@ impl Judge {
                     }
                     Body::ChangeGroups { change } => {
                         let governing = self.governing(self.views.0.governs(slot));
-                        let (members, level) = (governing.members, governing.level);
+                        let (members, level) = (governing.replicas, governing.level);
                         self.groups.decided(slot, change, (members, level));
                         continue;
                     }

@@ -155,7 +155,9 @@ def main() -> int:
             print(f"\n{nodes} nodes, {size} bytes")
             print(f"{'':12} {'calls/s':>9} {'p50 ms':>8} {'p99 ms':>8} {'CPU-s/1000':>10}", end="")
             print(f" {'sent/call':>10} {'predicted':>10}")
-            possible = [name for name in given.orderings if name != "fast_paxos" or nodes >= FAST_NODES]
+            possible = [
+                name for name in given.orderings if name != "fast_paxos" or nodes >= FAST_NODES
+            ]
             runs: dict[str, list[Row]] = {ordering: [] for ordering in possible}
             for _ in range(given.runs):
                 for ordering, rows in runs.items():

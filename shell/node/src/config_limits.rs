@@ -1,6 +1,6 @@
 //! `[limits]` of `node.toml`: bounds of connections, and what a leader does about a peer that does not keep up.
 
-use quorate_ordering::Flow;
+use quorate_ordering::{Flow, Limits};
 use serde::{Deserialize, Serialize};
 
 /// Bounds of connections.
@@ -34,17 +34,6 @@ pub enum FlowConfig {
     Blocking(usize),
 }
 
-impl FlowConfig {
-    /// The same for the ordering.
-    pub(crate) fn as_flow(self) -> Flow {
-        match self {
-            FlowConfig::Credit => Flow::Credit,
-            FlowConfig::Unbounded => Flow::Unbounded,
-            FlowConfig::Blocking(most) => Flow::Blocking(most),
-        }
-    }
-}
-
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
         let limits = quorate_transport::TransportLimits::default();
@@ -60,6 +49,19 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
+    /// The bounds of an ordering.
+    pub(crate) fn of_ordering(&self) -> Limits {
+        let flow = match self.flow {
+            FlowConfig::Credit => Flow::Credit,
+            FlowConfig::Unbounded => Flow::Unbounded,
+            FlowConfig::Blocking(most) => Flow::Blocking(most),
+        };
+        Limits {
+            flow,
+            ..Limits::default()
+        }
+    }
+
     /// Refuses bounds under which a node cannot work.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.connections < 8 || self.connections > 60_000 {

@@ -30,7 +30,7 @@ use crate::{NodeConfig, NodeError};
 use mio::{Poll, Waker};
 use quorate_any::AnyOrdering;
 use quorate_host::{Host, UnkeptState};
-use quorate_ordering::{Config, Flow, Limits, Past, Standing, Timing};
+use quorate_ordering::{Config, Limits, Past, Standing, Timing};
 use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
@@ -154,8 +154,8 @@ fn assemble(
     let disks = (store, directory.disk().clone());
     let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker.clone())
         .map_err(system("cannot start the snapshot thread"))?;
-    let flow = config.limits.flow.as_flow();
-    let ordering = ordering(&identity, first, (entropy.next(), flow), now)?;
+    let limits = config.limits.of_ordering();
+    let ordering = ordering(&identity, first, (entropy.next(), limits), now)?;
     let own = ReplicaConfig {
         fresh: Incarnation(entropy.next()),
         ..replica_config(config, &identity)
@@ -539,14 +539,11 @@ fn part_views(
 fn ordering(
     identity: &OwnIdentity,
     (view, past): (View, Past),
-    (seed, flow): (u64, Flow),
+    (seed, limits): (u64, Limits),
     now: Time,
 ) -> Result<AnyOrdering, NodeError> {
     let config = Config {
-        limits: Limits {
-            flow,
-            ..Limits::default()
-        },
+        limits,
         standing: match identity.votes_as {
             Some(own) if view.incarnation(identity.node) == Some(own) => Standing::Voter,
             Some(_) | None => Standing::Observer,

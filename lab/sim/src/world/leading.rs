@@ -4,7 +4,7 @@
 //! tick. Called by the world's turns and outputs; it changes nothing.
 
 use super::clock::Moment;
-use super::judge::Judge;
+use super::judge::{Judge, Judged};
 use super::setup::Setup;
 use super::stall::Look;
 use super::{World, clock::Clock, watched::ReadSeen};
@@ -114,13 +114,7 @@ impl Leading {
 
     /// A promise leaves `node`. Once a ballot has a leader, the leases of lower ones have ended: a phase-1 quorum holds
     /// somebody of each set that confirms, and whoever else promises breaks nothing.
-    fn promised(
-        &mut self,
-        now: Moment,
-        node: NodeId,
-        ballot: Ballot,
-        needed: usize,
-    ) -> super::judge::Judged {
+    fn promised(&mut self, now: Moment, node: NodeId, ballot: Ballot, needed: usize) -> Judged {
         let promised = self.promised.entry(ballot).or_default();
         let has_leader = promised.len() >= needed;
         promised.insert(node);
@@ -139,7 +133,7 @@ impl Leading {
         node: NodeId,
         (clock, judge): (&Clock, &Judge),
         message: &AnyMessage,
-    ) -> super::judge::Judged {
+    ) -> Judged {
         let promises = |ballot: Ballot| judge.governing(ballot.view).phase1;
         match message.testimony() {
             Testimony::AsksLease { ballot, beat, .. } => {
@@ -229,10 +223,8 @@ impl World {
             }
             _ => {}
         }
-        let clock = self.nodes[&id].clock;
-        let judged = self
-            .leading
-            .said(self.now, id, (&clock, &self.judge), message);
+        let (now, clock) = (self.now, self.nodes[&id].clock);
+        let judged = self.leading.said(now, id, (&clock, &self.judge), message);
         self.judged(judged);
     }
 
@@ -595,7 +587,7 @@ impl Leading {
         ballot: Option<Ballot>,
         until: Option<Time>,
         needed: usize,
-    ) -> super::judge::Judged {
+    ) -> Judged {
         let (Some(ballot), Some(until)) = (ballot, until) else {
             return Ok(());
         };

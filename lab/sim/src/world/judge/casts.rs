@@ -10,6 +10,9 @@ use crate::checkers::rounds::VoteRound;
 use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, ValueId, ViewNumber, VoteKind};
 use std::collections::BTreeMap;
 
+/// Who voted where in which ballot, for a name that nobody has explained.
+type UnexplainedVote = (NodeId, Slot, Ballot);
+
 /// Votes told in fast rounds.
 #[derive(Default)]
 pub(super) struct Casts {
@@ -17,7 +20,7 @@ pub(super) struct Casts {
     values: BTreeMap<(ViewNumber, ValueId), (Fingerprint, bool)>,
     told: BTreeMap<(Slot, Ballot, ValueId), NodeSet>,
     /// Votes for names that nobody has explained.
-    unexplained: BTreeMap<(ViewNumber, ValueId), Vec<(NodeId, Slot, Ballot)>>,
+    unexplained: BTreeMap<(ViewNumber, ValueId), Vec<UnexplainedVote>>,
 }
 
 impl Casts {

@@ -66,8 +66,14 @@ STALLS = (
     Case("libpaxos+", "credit", "acceptor", has_slow=True),
 )
 KILLS = tuple(
-    Case(ordering, "credit", killed, has_slow=False)
-    for ordering in ("paxos", "libpaxos", "libpaxos+")
+    Case(ordering, "credit", killed, has_slow=False, nodes=nodes)
+    for ordering, nodes in (
+        ("paxos", 3),
+        ("libpaxos", 3),
+        ("libpaxos+", 3),
+        ("ring_paxos", 3),
+        ("fast_paxos", 4),
+    )
     for killed in ("acceptor", "leader")
 )
 SHORT = (Case("libpaxos+", "credit", "acceptor", has_slow=False),)

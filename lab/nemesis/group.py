@@ -57,7 +57,6 @@ class GroupPlan:
     """Commands and bytes of the log after which a snapshot is due; None for the product's own choice."""
     ready_s: float = READY_S
     """Time until all nodes are led for the first time."""
-    ordering: str = "paxos"
     limits: tuple[str, ...] = ()
     """Lines of `[limits]` in the configuration of every node."""
 
@@ -249,7 +248,6 @@ class Group:
             f"python = {_text(sys.executable)}",
             f"call_timeout = {CALL_TIMEOUT_S}",
             # The lab's own network leads nowhere else.
-            "insecure = true",
             f"ordering = {_text(plan.ordering)}",
         ]
         if plan.limits:

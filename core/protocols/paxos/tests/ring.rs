@@ -1,7 +1,7 @@
 //! Proposals along a ring: votes of what was before the view count for nothing, and no member sends a value twice.
 
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering};
-use quorate_paxos::message::{Gathered, TakeOver};
+use quorate_paxos::message::{Accepted, Gathered, TakeOver};
 use quorate_paxos::{Message, MultiPaxos, Promise};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
@@ -33,6 +33,29 @@ impl Lead {
         sent.collect()
     }
 
+    /// Commands are ordered one after the other, all with the votes of the others, until `slot` is decided. Returns whether a proposal
+    /// went along a ring.
+    fn orders_upto(&mut self, ballot: Ballot, slot: Slot) -> bool {
+        let mut is_ring = false;
+        while self.0.status().decided < slot {
+            let next = self.0.status().decided.next();
+            let executed = next.previous();
+            self.event(Event::Executed { slot: executed });
+            let commands = vec![call(9, next.0, b"x")];
+            let sent = self.event(Event::Submit { commands });
+            is_ring |= sent.iter().any(is_pass);
+            let accepted = Accepted {
+                ballot,
+                first: next,
+                last: next,
+            };
+            self.hears(2, Message::Accepted(accepted));
+            self.hears(3, Message::Accepted(accepted));
+            assert!(self.0.status().decided >= next, "{next} has a quorum");
+        }
+        is_ring
+    }
+
     fn hears(&mut self, from: u16, message: Message) -> Vec<Message> {
         self.event(Event::Receive {
             from: NodeId(from),
@@ -41,6 +64,10 @@ impl Lead {
             message,
         })
     }
+}
+
+fn is_pass(message: &Message) -> bool {
+    matches!(message, Message::Pass(_))
 }
 
 /// The leader of three in view 2, in which node 2 is another incarnation than before, and the ballot in which it leads. All proposals
@@ -88,7 +115,6 @@ fn a_vote_of_an_incarnation_before_the_view_counts_no_more_for_having_been_passe
     let (mut lead, ballot) = leading();
     let commands = vec![call(9, 1, b"x")];
     let sent = lead.event(Event::Submit { commands });
-    let is_pass = |message: &Message| matches!(message, Message::Pass(_));
     assert!(sent.iter().any(is_pass), "{sent:?}");
     let (first, last, voters) = (Slot(1), Slot(1), NodeSet::only(NodeId(2)));
     // Node 3 passes on what node 2 said before it lost its disk: the ballot names the view, and the view the incarnation.
@@ -130,4 +156,52 @@ fn a_repeated_relayed_vote_counts_once_and_one_of_an_observer_never() {
     }
     lead.hears(3, gathered(NodeSet::only(NodeId(2))));
     assert_eq!(lead.0.status().decided, Slot(1));
+}
+
+/// Claim mp-72.
+#[test]
+fn a_ring_is_tried_again_however_many_failed() {
+    let (mut lead, ballot) = leading();
+    for failed in 1..=12 {
+        let begun = lead.0.status().decided;
+        let is_ring = (1..=16).any(|more| lead.orders_upto(ballot, begun.plus(more << 10)));
+        assert!(is_ring, "after {failed} rings");
+        let peer = NodeId(2);
+        lead.event(Event::Link {
+            peer,
+            state: LinkState::Down,
+        });
+        lead.event(Event::Link {
+            peer,
+            state: LinkState::Up(LinkEpoch(1)),
+        });
+        let peer = NodeId(3);
+        lead.event(Event::Link {
+            peer,
+            state: LinkState::Down,
+        });
+        lead.event(Event::Link {
+            peer,
+            state: LinkState::Up(LinkEpoch(1)),
+        });
+    }
+}
+
+/// Claim mp-71.
+#[test]
+fn a_node_that_is_linked_after_a_ring_began_is_on_the_way_of_the_next_proposal() {
+    let (mut lead, ballot) = leading();
+    let peer = NodeId(3);
+    let state = LinkState::Down;
+    lead.event(Event::Link { peer, state });
+    assert!(lead.orders_upto(ballot, Slot(4)), "a ring of two");
+    let state = LinkState::Up(LinkEpoch(2));
+    lead.event(Event::Link { peer, state });
+    let commands = vec![call(9, 5, b"x")];
+    let sent = lead.event(Event::Submit { commands });
+    let reached = sent.iter().find_map(|message| match message {
+        Message::Pass(pass) => Some(pass.way.nodes().to_vec()),
+        _ => None,
+    });
+    assert_eq!(reached, Some(vec![NodeId(2), peer]));
 }

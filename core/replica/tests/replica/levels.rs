@@ -275,7 +275,7 @@ fn a_restarted_node_asks_for_the_level_of_what_its_log_has() {
     );
 }
 
-/// A start in a directory whose group was lowered while votes of fast rounds lay in its log. Claim fp-15.
+/// A start in a directory whose group was lowered while votes of fast rounds lay in its log. Claim fp-18.
 #[test]
 fn votes_of_fast_rounds_in_a_log_ask_for_their_level() {
     let mut world = world();

@@ -6,8 +6,9 @@ use quorate_types::Duration;
 /// pipelines of more nodes than a group has; what is dropped is proposed again or learned.
 pub(crate) const VALUES: usize = 1 << 10;
 
-/// Decided slots among which a late copy of a value is looked for: more than the values that are in flight at a time.
-pub(crate) const RECENT_SLOTS: u64 = 64;
+/// Decided slots among which a late copy of a value is looked for: as many as a chunk of decisions has, which may overtake the values,
+/// and as many values as a proposer sends without an answer.
+pub(crate) const RECENT_SLOTS: u64 = 256;
 
 /// How far above the decided prefix votes are counted: as far as acceptors hold votes.
 pub(crate) const TALLIED_SLOTS: u64 = 1 << 14;

@@ -1,7 +1,7 @@
 //! Values that lost, and whose proposers are gone, take no place from others for ever.
 
 use quorate_fast_paxos::FastPaxos;
-use quorate_fast_paxos::message::{Accept, Any, Message, Propose};
+use quorate_fast_paxos::message::{Accept, Any, Learned, Message, Propose};
 use quorate_ordering::{Config, Effect, Effects, Event, LinkState, Ordering};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
@@ -10,6 +10,14 @@ use quorate_types::{
 
 const LEADER: NodeId = NodeId(1);
 const PROPOSER: NodeId = NodeId(2);
+
+fn value_batch(number: u64) -> Batch {
+    let stamp = Stamp {
+        wall: Wall(number),
+        entropy: number,
+    };
+    Batch::new(stamp, vec![call(1, number, b"a")])
+}
 
 /// Acceptor `n3`, which follows the leader.
 struct Acceptor {
@@ -63,11 +71,7 @@ impl Acceptor {
             boot: 1,
             number,
         };
-        let stamp = Stamp {
-            wall: Wall(number),
-            entropy: number,
-        };
-        let batch = Batch::new(stamp, vec![call(1, number, b"a")]);
+        let batch = value_batch(number);
         let ballot = self.ballot;
         let effects = self.receive(
             PROPOSER,
@@ -107,4 +111,23 @@ fn values_that_lost_and_are_proposed_no_more_take_no_place_for_ever() {
         assert!(acceptor.propose(number), "value {number} has a vote");
         acceptor.lose(Slot(number));
     }
+}
+
+/// Claim fp-20.
+#[test]
+fn copies_that_come_after_a_chunk_of_decisions_get_no_vote() {
+    let mut acceptor = Acceptor::new();
+    let decided = Slot(256);
+    let learned = Learned {
+        from: Slot(1),
+        batches: (1..=decided.0).map(value_batch).collect(),
+        decided,
+    };
+    acceptor.receive(PROPOSER, Message::Learned(learned));
+    assert_eq!(acceptor.instance.decided(), decided);
+    acceptor.event(Event::Executed { slot: decided });
+    for late in 1..=decided.0 {
+        assert!(!acceptor.propose(late), "value {late} is decided");
+    }
+    assert!(acceptor.propose(decided.0 + 1), "a new value has a vote");
 }

@@ -18,7 +18,8 @@ pub(crate) const VOTES_DEFERRED: usize = 4;
 /// ring.
 pub(crate) const RING_STEPS: u64 = 8;
 
-/// After so many suspicions in a row the first slots of the next step become no more: by then a ring is tried once in its whole length.
+/// After so many suspicions in a row the first slots of the next step become no more: by then a ring is tried once in eight
+/// times its length.
 pub(crate) const DOUBTS_MAX: u32 = 10;
 
 /// Slots whose votes a node waits for that are gathered along a ring: more than a leader's pipeline. Of the lowest above that the own

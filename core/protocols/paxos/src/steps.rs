@@ -98,16 +98,20 @@ impl Steps {
         }
     }
 
-    /// The way of a proposal by those of `takers` that are on the ring; none where too few acceptors are.
+    /// The way of a proposal by all `takers`, in the order of the ring; none where too few of them are acceptors.
     pub(crate) fn way(&self, seat: &Seat, takers: NodeSet) -> Option<RingWay> {
         let Asking::Ring(order) = &self.at_present else {
             return None;
         };
+        let acceptors = seat.config.view.acceptors;
         let others = seat.config.view.quorums.phase2() - 1;
-        let voters = takers.iter();
-        let voters = voters.filter(|node| seat.config.view.acceptors.contains(*node));
-        let nodes = order.iter().copied().filter(|node| takers.contains(*node));
-        (voters.count() >= others).then(|| RingWay::new(nodes.collect(), others))?
+        let mut nodes = order.clone();
+        // They were not linked when the ring began.
+        nodes.extend(takers.iter().filter(|node| !order.contains(node)));
+        nodes.retain(|node| takers.contains(*node));
+        nodes.sort_by_key(|node| !acceptors.contains(*node));
+        let voters = nodes.iter().filter(|node| acceptors.contains(**node));
+        (voters.count() >= others).then(|| RingWay::new(nodes, others))?
     }
 
     /// `node` is in the first quorum of a slot; those of the first slots of a step count.
@@ -177,7 +181,8 @@ impl Leader {
         let slots = match seat.policies.asked {
             AcceptorsAsked::All => return,
             AcceptorsAsked::Steps => step_slots,
-            AcceptorsAsked::Ring => step_slots * RING_STEPS,
+            // Counted from where it begins: however many slots go without one, a ring is tried then.
+            AcceptorsAsked::Ring => self.steps.first_slots + step_slots * RING_STEPS,
         };
         let first_ones = self.steps.first.plus(self.steps.first_slots);
         if slot >= self.steps.first.plus(slots) {

@@ -53,7 +53,8 @@ impl<O: Ordering> Replica<O> {
         self.ticks.look_at = None;
         let executed = self.pipeline.executed(self.replicated.applied);
         let is_pending = self.ticks.is_submitted || executed < self.ticks.decided;
-        let may_submit = self.can_order() && !self.quarantine.is_set();
+        // Nothing that is due happens at a witness: it would ask for ever.
+        let may_submit = self.can_order() && !self.quarantine.is_set() && self.is_replica();
         let Some(due) = self.ticks.due.filter(|_| may_submit && !is_pending) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Witnesses: members without objects, which keep what the replicas agreed on, and what a group may trim that has some.
 
 use crate::world::{World, call, meta};
-use quorate_replica::ReplicaConfig;
+use quorate_replica::{Input, ReplicaConfig};
 use quorate_types::{
     Ask, Body, Duration, Level, Levels, MemberChange, MemberRole, NodeId, NodeSet, Quorums,
     ReadLevel, Refusal, Slot, ViewChange, ViewChangeError, ViewNumber,
@@ -139,4 +139,19 @@ fn a_view_has_witnesses_at_their_level_only_and_never_nothing_else_that_votes() 
     let mut unequal = view.clone();
     unequal.quorums = Quorums::flexible(3, 3, 1).unwrap();
     assert!(!unequal.meets_quorums(holders(&[0, 2])), "one vote decides");
+}
+
+/// Claim rp-124.
+#[test]
+fn a_witness_asks_for_no_tick_whatever_a_snapshot_said_was_due() {
+    let mut world = world(3, 1);
+    let at = Some(world.right_wall());
+    world.input(2, Input::Due { at });
+    world.pass(Duration::from_millis(5_000));
+    let shared = world.shared.borrow();
+    let mut commands = shared.log.iter().flat_map(|batch| batch.commands());
+    assert!(
+        !commands.any(|command| command.body == Body::Tick),
+        "nothing happens there, so it would ask for ever"
+    );
 }

@@ -144,3 +144,29 @@ def test_a_replica_comes_back_whole_from_a_witness_and_calls_go_on_meanwhile(
         for process in (again, witness):
             if process is not None:
                 end(process)
+
+
+def test_a_witness_with_the_number_of_a_replica_that_left_serves_no_group_of_that_one(
+    group: dict[str, Any], tmp_path: Path
+) -> None:
+    way = f"quorate://{group['nodes'][0]['address']}"
+    gone = group["nodes"][1]
+    told("view", "set", "level=22", "--endpoint", way)
+    told("group", "create", "g2", "rust:counter", "--nodes", "1,2", "--endpoint", way)
+    told("view", "remove", "2", "--force", "--endpoint", way)
+    os.kill(gone["pid"], signal.SIGKILL)
+    token = told("node", "invite", "--endpoint", way)["token"]
+    words = ["node", "join", "--endpoint", way, "--token", token, "--dir", str(tmp_path / "witness")]
+    words += ["--node", "2", "--listen", gone["address"], "--roles", "acceptor"]
+    witness = begin(tmp_path / "witness.log", *words)
+    try:
+        assert witness.stdout is not None
+        assert json.loads(witness.stdout.readline() or "{}")["node"] == 2
+        until(lambda: node(way, 2)["executed"] == node(way, 1)["executed"])
+        assert "witness" in node(way, 2)["roles"]
+        listed = tell("group", "list", "--endpoint", way)
+        states = {state["node"]: state["state"] for state in json.loads(listed.stdout)[0]["states"]}
+        assert (states[1], states.get(2)) == ("running", None)
+        assert not (tmp_path / "witness" / "groups").exists()
+    finally:
+        end(witness)

@@ -73,6 +73,9 @@ pub const EARLY_MESSAGES: usize = 32;
 /// No view is changed before that.
 pub const INSTANCES_KEPT: usize = 2;
 
+/// The same at a witness, which keeps the log of each view until it keeps a snapshot of that: it may be late with many.
+pub const WITNESS_INSTANCES_KEPT: usize = 16;
+
 /// Operators' requests that wait until a view is in force.
 pub const VIEW_CHANGES_WAITING: usize = 64;
 

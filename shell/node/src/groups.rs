@@ -306,6 +306,10 @@ impl Node {
         let Some(own) = self.replica.view().member(self.identity.node) else {
             return;
         };
+        if self.replica.view().witnesses().contains(own.node) {
+            // It may have the number and the address of a replica that left, and that a group still names.
+            return;
+        }
         for group in groups.iter() {
             // Another machine may have its number now.
             let member = group.member(own.node);

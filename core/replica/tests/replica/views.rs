@@ -225,7 +225,7 @@ fn view(number: u64) -> ViewId {
 }
 
 /// What node 0 says in a view.
-fn of_view(number: u64, message: u32) -> Input<u32> {
+pub(crate) fn of_view(number: u64, message: u32) -> Input<u32> {
     Input::Peer {
         from: NodeId(0),
         link: LinkEpoch(1),

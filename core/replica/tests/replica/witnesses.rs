@@ -1,5 +1,6 @@
 //! Witnesses: members without objects, which keep what the replicas agreed on, and what a group may trim that has some.
 
+use crate::views::{change, fill, of_view};
 use crate::world::{World, call, meta};
 use quorate_replica::{Input, ReplicaConfig};
 use quorate_types::{
@@ -75,6 +76,34 @@ fn a_witness_lets_its_log_go_only_for_a_snapshot_that_it_keeps() {
     world.pass(Duration::from_millis(10_000));
     assert_eq!(world.nodes[2].replica.status().snapshot, slot);
     assert_eq!(trimmed(&world, 2), [slot], "what was decided is remembered");
+}
+
+/// Claim rp-125.
+#[test]
+fn a_witness_keeps_the_logs_of_all_views_of_which_it_keeps_no_snapshot() {
+    let mut world = world(3, 1);
+    world.loses_fetches = true;
+    for view in 1..=4 {
+        world.decide(vec![meta(Body::ChangeView {
+            change: change(view, &[0, 1, 2]),
+            who: MemberChange::Same,
+        })]);
+        fill(&mut world, 64);
+        world.lead(0);
+        let slot = call_and_checkpoint(&mut world, view, 1);
+        assert_eq!(trimmed(&world, 0).last(), Some(&slot), "the replicas do");
+    }
+    assert_eq!(world.nodes[2].replica.view().number, ViewNumber(5));
+    assert_eq!(trimmed(&world, 2), []);
+    let takes_part = |world: &mut World, message| {
+        world.input(2, of_view(1, message));
+        let received = (2, ViewNumber(1), message);
+        world.shared.borrow().received.contains(&received)
+    };
+    assert!(takes_part(&mut world, 1), "who lacks slots of it asks here");
+    world.loses_fetches = false;
+    world.pass(Duration::from_millis(10_000));
+    assert!(!takes_part(&mut world, 2), "it is in a snapshot");
 }
 
 /// Claim rp-126.

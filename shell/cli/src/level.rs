@@ -216,7 +216,7 @@ mod tests {
         let member =
             |node: u16| json!({"node": node, "incarnation": "00", "roles": [], "address": "-"});
         let document = json!({
-            "view": {"number": 3, "first_slot": 1, "ordering": "paxos", "replicas": [1, 2, 3], "acceptors": [1, 2, 3],
+            "view": {"number": 3, "first_slot": 1, "ordering": "paxos", "replicas": [1, 2, 3, 4], "acceptors": [1, 2, 3],
                 "window": 8, "persist": "disk", "members": [member(1), member(2), member(3), member(4)]},
             "nodes": [{"id": 1, "up": true, "speaks": [19, 20]}, {"id": 2, "up": true}, {"id": 3, "up": false},
                 {"id": 4, "up": true, "speaks": [19, 19]}],

@@ -207,7 +207,7 @@ fn what_no_group_can_be_is_refused_and_changes_nothing() {
     refused(
         &["orders", "rust:counter", "--nodes", "1,9"],
         3,
-        "node 9 is no member",
+        "node 9 is no replica",
     );
     assert!(listed(&group).is_empty());
     created(&group, &["orders", "rust:counter", "--persist", "memory"]);

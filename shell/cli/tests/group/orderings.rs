@@ -30,6 +30,15 @@ fn refused(group: &Group, words: &[&str], code: i32, why: &str) {
     assert!(stderr.contains(why), "{words:?}: {stderr}");
 }
 
+/// Ends what clients do in the background, also where the test has failed.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn ordering_of(group: &Group) -> (Value, Value) {
     let view = group.status()["view"].clone();
     (view["ordering"].clone(), view["level"].clone())
@@ -124,6 +133,7 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
                 })
             })
             .collect();
+        let over = Over(&is_over);
         for ordering in [
             "libpaxos",
             "libpaxos+",
@@ -137,7 +147,7 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
         ] {
             switched(&group, ordering);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         callers
             .into_iter()
             .map(|caller| caller.join().unwrap())
@@ -179,6 +189,7 @@ fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
                 })
             })
             .collect();
+        let over = Over(&is_over);
         let leader = group.leader();
         let nodes = group.status()["nodes"].clone();
         let mut others = nodes.as_array().unwrap().iter();
@@ -197,7 +208,7 @@ fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
         ] {
             switched(&group, ordering);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         callers
             .into_iter()
             .map(|caller| caller.join().unwrap())

@@ -53,8 +53,7 @@ pub(crate) fn of_group(
         let report = report.filter(|report| report.welcome.cluster == first.welcome.cluster);
         let status = report.as_ref().map(parse).transpose()?;
         if let Some(status) = &status
-            && !status["leader"].is_null()
-            && status["decided"].as_u64() >= newest["decided"].as_u64()
+            && newness(status) >= newness(&newest)
         {
             newest = status.clone();
         }
@@ -70,7 +69,16 @@ pub(crate) fn of_group(
     }))
 }
 
-/// The view in force, as the node of the group tells it that has decided most.
+/// What a node knows, to compare with what others do: the number of its view, then up to where it knows decisions. Others may know of
+/// more decisions before they have turned to a view.
+fn newness(status: &Value) -> (Option<u64>, Option<u64>) {
+    (
+        status["view"]["number"].as_u64(),
+        status["decided"].as_u64(),
+    )
+}
+
+/// The view in force, as the node of the group tells it that is in the newest one, and has decided most.
 pub(crate) fn view_of_group(
     endpoint: &Endpoint,
     timeout: Duration,

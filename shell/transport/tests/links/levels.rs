@@ -128,10 +128,11 @@ fn who_cannot_read_what_is_to_be_said_loses_the_link_and_is_no_outcast() {
 
 #[test]
 fn builds_without_a_level_in_common_are_told_so() {
-    let later = Levels::new(Level(22), Level(23)).expect("ascending");
+    let after = SPEAKS.newest().0 + 1;
+    let later = Levels::new(Level(after), Level(after + 1)).expect("ascending");
     for (own, other) in [(2, 1), (1, 2)] {
         let addresses = free_addresses(2);
-        let mut newer = start(own, &addresses, (later, Level(22)));
+        let mut newer = start(own, &addresses, (later, Level(after)));
         let mut older = start(other, &addresses, (SPEAKS, LOW));
         let one_hears = |nodes: &[&mut Node]| nodes.iter().any(|node| told(node).is_some());
         until(&mut [&mut newer, &mut older], "a refusal", |nodes| {

@@ -226,7 +226,7 @@ def test_parts_of_a_group_are_not_taken_for_another_ones_files(tmp_path: Path) -
     assert quorate_says("node", "init", "--dir", str(half / "node-1"), "--node", "1")[0] == 0
     exit_code, complaint = quorate_says("up", "rust:counter", "--port", "0", "--dir", str(half))
     assert exit_code == CONFLICT
-    assert "a start that was interrupted" in complaint
+    assert "that was interrupted leaves such parts" in complaint
     assert "node-1.toml" in complaint
 
 

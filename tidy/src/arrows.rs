@@ -175,7 +175,7 @@ fn forbidden(from: &str, to: &str) -> Option<&'static str> {
     (is_protocol(to) && from != ANY).then_some("only core/protocols/any names a protocol")
 }
 
-/// The testkit is a development dependency, and of protocols only.
+/// The testkit is a development dependency, of protocols and of the crate that names them all.
 fn testkit_ships(arrows: &Arrows) -> Vec<String> {
     let who = |side: &BTreeMap<String, BTreeSet<String>>| -> Vec<String> {
         side.iter()
@@ -188,7 +188,7 @@ fn testkit_ships(arrows: &Arrows) -> Vec<String> {
         .map(|from| format!("{from} ships {TESTKIT}: only tests depend on it"));
     let others = who(&arrows.development)
         .into_iter()
-        .filter(|from| !is_protocol(from))
+        .filter(|from| !is_protocol(from) && from != ANY)
         .map(|from| format!("{from} tests with {TESTKIT}, which is for protocols"));
     ships.chain(others).collect()
 }

@@ -253,8 +253,9 @@ impl Seat {
     /// acceptor goes first; only for a bounded time, because none may be able to win (claim mp-38).
     fn stands_back_until(&mut self, now: Time) -> Option<Time> {
         let lacks_snapshot = self.lacks_snapshot();
+        let view = &self.config.view;
         let mut peers = self.peers.iter();
-        let is_other_linked = peers.any(|peer| peer.is_acceptor && peer.link.is_some());
+        let is_other_linked = peers.any(|peer| view.may_lead(peer.node) && peer.link.is_some());
         if !lacks_snapshot || !is_other_linked {
             return None;
         }
@@ -267,8 +268,13 @@ impl Seat {
     /// after it has learned the slots that this acceptor, or one linked to it, knows already. The better one
     /// is preferred for a bounded time, because it may be unable to win (claim mp-38).
     fn prefers_another(&mut self, now: Time, decided: Slot) -> bool {
-        let own = self.acceptor.log.decided();
-        let linked = (self.peers.iter()).filter(|peer| peer.is_acceptor && peer.link.is_some());
+        let view = &self.config.view;
+        let own = match view.may_lead(self.config.own) {
+            true => self.acceptor.log.decided(),
+            false => Slot::ZERO,
+        };
+        let linked = self.peers.iter();
+        let linked = linked.filter(|peer| view.may_lead(peer.node) && peer.link.is_some());
         let furthest = linked.map(|peer| peer.decided).fold(own, Slot::max);
         let timing = &self.config.timing;
         let far = self.config.limits.chunk_slots as u64;

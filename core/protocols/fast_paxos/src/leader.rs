@@ -555,7 +555,7 @@ impl Leader {
     ) {
         let bearable = seat.config.timing.election_min;
         let successor = (seat.peers.acceptors())
-            .filter(|peer| peer.link.is_some())
+            .filter(|peer| seat.config.view.may_lead(peer.node) && peer.link.is_some())
             .filter(|peer| to.is_none_or(|named| named == peer.node))
             .filter(|peer| peer.heard.is_some_and(|at| now.since(at) < bearable))
             .max_by_key(|peer| peer.decided);

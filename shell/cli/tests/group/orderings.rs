@@ -39,6 +39,32 @@ impl Drop for Over<'_> {
     }
 }
 
+/// What three clients add, one call after the other, while something is done with the group.
+fn added_meanwhile(group: &Group, act: impl FnOnce()) -> u64 {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut added = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        group.add("1");
+                        added += 1;
+                    }
+                    added
+                })
+            })
+            .collect();
+        let over = Over(&is_over);
+        act();
+        drop(over);
+        callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .sum()
+    })
+}
+
 fn ordering_of(group: &Group) -> (Value, Value) {
     let view = group.status()["view"].clone();
     (view["ordering"].clone(), view["level"].clone())
@@ -119,21 +145,7 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
     let group = Group::start(&["--ordering", "paxos"]);
     let (code, _, stderr) = switch(&group, &["set", "level=24"]);
     assert_eq!(code, Some(0), "{stderr}");
-    let is_over = AtomicBool::new(false);
-    let added: u64 = thread::scope(|scope| {
-        let callers: Vec<_> = (0..3)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut added = 0;
-                    while !is_over.load(Ordering::Relaxed) {
-                        group.add("1");
-                        added += 1;
-                    }
-                    added
-                })
-            })
-            .collect();
-        let over = Over(&is_over);
+    let added = added_meanwhile(&group, || {
         for ordering in [
             "libpaxos",
             "libpaxos+",
@@ -147,11 +159,6 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
         ] {
             switched(&group, ordering);
         }
-        drop(over);
-        callers
-            .into_iter()
-            .map(|caller| caller.join().unwrap())
-            .sum()
     });
     assert_eq!(group.add("0"), added.to_string());
 }
@@ -175,21 +182,7 @@ fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
     let mut group = Group::start(&["--nodes", "5", "--ordering", "fast_paxos"]);
     assert_eq!(ordering_of(&group), (json!("fast_paxos"), json!(23)));
     refused(&group, &["set", "level=22"], 7, "takes level 23");
-    let is_over = AtomicBool::new(false);
-    let added: u64 = thread::scope(|scope| {
-        let callers: Vec<_> = (0..3)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut added = 0;
-                    while !is_over.load(Ordering::Relaxed) {
-                        group.add("1");
-                        added += 1;
-                    }
-                    added
-                })
-            })
-            .collect();
-        let over = Over(&is_over);
+    let added = added_meanwhile(&group, || {
         let leader = group.leader();
         let nodes = group.status()["nodes"].clone();
         let mut others = nodes.as_array().unwrap().iter();
@@ -208,11 +201,6 @@ fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
         ] {
             switched(&group, ordering);
         }
-        drop(over);
-        callers
-            .into_iter()
-            .map(|caller| caller.join().unwrap())
-            .sum()
     });
     assert_eq!(group.add("0"), added.to_string());
     assert_eq!(group.stop(), Some(0));

@@ -74,6 +74,40 @@ def test_callbacks_that_call_close_or_cancel_hold_up_no_other_call(counter: str)
     assert outcome(program(text, counter)) == (0, "True True\nTrue\n", "")
 
 
+# What the main thread runs itself is over before the program ends.
+CALL_BACK_ELSEWHERE = """
+        import sys, threading, time, quorate
+        runs = threading.Event()
+        def callback(_):
+            if threading.current_thread() is threading.main_thread():
+                return
+            runs.set()
+            WORK
+        counter = quorate.connect(sys.argv[1]).proxy
+        while not runs.wait(0.01):
+            for future in [quorate.submit(counter.add, 1) for _ in range(200)]:
+                future.add_done_callback(callback)
+        print("ends")
+        """
+
+
+@pytest.mark.parametrize("work", ["while True: pass", "while True: time.sleep(0.001)"])
+def test_a_callback_that_never_ends_does_not_outlive_the_interpreter(counter: str, work: str) -> None:
+    """It is interrupted where it still runs a second after the main thread is done."""
+    code, said, complained = outcome(program(CALL_BACK_ELSEWHERE.replace("WORK", work), counter))
+    assert (code, said) == (0, "ends\n")
+    assert complained.rstrip().endswith("SystemExit:"), complained
+
+
+def test_callbacks_that_have_not_begun_are_left_out_at_the_end(counter: str) -> None:
+    """Two hundred times 0.2 seconds are not waited for."""
+    work = "end = time.monotonic() + 0.2\n            while time.monotonic() < end: pass"
+    begun = time.monotonic()
+    process = program(CALL_BACK_ELSEWHERE.replace("WORK", work), counter)
+    assert outcome(process) == (0, "ends\n", "")
+    assert time.monotonic() - begun < 20
+
+
 def test_a_forked_process_is_refused_and_its_parent_goes_on(counter: str) -> None:
     code, said, complained = outcome(
         program(

@@ -2,23 +2,25 @@
 //! to end: a thread that asked for it then would never come back.
 
 use crate::pending::NativeFuture;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
 use quorate_client::ClientNote;
+use std::ffi::c_ulong;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long the end of the interpreter waits for callbacks that run.
+/// How long the end of the interpreter waits for a callback that runs: so long until it is interrupted, and so long after that.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 struct Inside {
-    threads: usize,
+    /// As Python names them. A thread stands here again for each callback that runs in one of its callbacks.
+    threads: Vec<c_ulong>,
     is_closed: bool,
 }
 
 static INSIDE: Mutex<Inside> = Mutex::new(Inside {
-    threads: 0,
+    threads: Vec::new(),
     is_closed: false,
 });
 static LEFT: Condvar = Condvar::new();
@@ -42,6 +44,10 @@ pub(crate) fn run_callbacks() {
         // Taken out before any runs: a callback may call, and what it waits for may end futures with callbacks.
         let ended = std::mem::take(&mut *lock(&ENDED));
         for future in ended {
+            // The interpreter ends as soon as the one that runs is over.
+            if lock(&INSIDE).is_closed {
+                return;
+            }
             NativeFuture::call_back(future.bind(py));
         }
     });
@@ -84,24 +90,39 @@ pub(crate) fn without_signals(py: Python<'_>, run: impl FnOnce() -> PyResult<()>
     }
 }
 
-/// The interpreter ends: no thread of a client asks for it any more.
+/// The interpreter ends: no thread of a client asks for it any more. A callback that goes on is interrupted: what still ran when the
+/// interpreter is gone would take the process with it.
 #[pyfunction]
 pub(crate) fn leave(py: Python<'_>) {
-    py.detach(|| {
-        let mut inside = lock(&INSIDE);
-        inside.is_closed = true;
-        drop(
-            LEFT.wait_timeout_while(inside, LEAVE_MAX, |inside| inside.threads > 0)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-    });
+    lock(&INSIDE).is_closed = true;
+    if py.detach(is_left) {
+        return;
+    }
+    let inside = lock(&INSIDE).threads.clone();
+    for thread in inside {
+        let raised = py.get_type::<PySystemExit>();
+        // SAFETY: the interpreter is held. A thread that has come out meanwhile is one of no interpreter, and not found. The number
+        // is passed as Python passes it.
+        unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread as _, raised.as_ptr()) };
+    }
+    py.detach(is_left);
+}
+
+/// Whether no thread is inside, within the time that each has.
+fn is_left() -> bool {
+    let (inside, _) = LEFT
+        .wait_timeout_while(lock(&INSIDE), LEAVE_MAX, |inside| {
+            !inside.threads.is_empty()
+        })
+        .unwrap_or_else(PoisonError::into_inner);
+    inside.threads.is_empty()
 }
 
 /// This process was forked off: the threads that were inside are its parent's, and so are the callbacks that wait.
 pub(crate) fn after_fork() {
     // A lock that another thread held at the fork is held for ever.
     if let Ok(mut inside) = INSIDE.try_lock() {
-        inside.threads = 0;
+        inside.threads.clear();
     }
     let waiting = ENDED
         .try_lock()
@@ -110,18 +131,22 @@ pub(crate) fn after_fork() {
 }
 
 fn enter(run: impl FnOnce(Python<'_>)) {
+    // SAFETY: it needs no interpreter.
+    let own = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
     {
         let mut inside = lock(&INSIDE);
         if inside.is_closed {
             return;
         }
-        inside.threads += 1;
+        inside.threads.push(own);
     }
     // `None` when the interpreter ends after all.
     let _ = Python::try_attach(run);
     let mut inside = lock(&INSIDE);
-    // A callback that forks comes out in both processes.
-    inside.threads = inside.threads.saturating_sub(1);
+    // A callback that forks comes out in both processes, and is counted in one.
+    if let Some(place) = inside.threads.iter().rposition(|thread| *thread == own) {
+        inside.threads.swap_remove(place);
+    }
     drop(inside);
     LEFT.notify_all();
 }

@@ -6,6 +6,7 @@
 mod last_snapshot;
 mod new_group;
 mod plan;
+mod ports;
 mod rotating_log;
 mod settings;
 mod short_check;

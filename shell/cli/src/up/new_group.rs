@@ -4,6 +4,7 @@
 
 use super::UpArgs;
 use super::plan;
+use super::ports::Ports;
 use super::tls::ClientFiles;
 use crate::directory;
 use crate::error::CliError;
@@ -31,7 +32,7 @@ impl NewGroup {
     pub(crate) fn begin(args: &UpArgs, objects: &[ObjectConfig]) -> Result<NewGroup, CliError> {
         let wished = args.dir.as_ref().expect("the caller names one");
         let is_dir_new = wished.symlink_metadata().is_err();
-        let ports = plan::ports(args)?;
+        let ports = Ports::choose(args)?;
         let dir = directory::make(wished)?;
         let lock = plan::lock(&dir)?;
         NewGroup::refuse_used(&dir)?;
@@ -50,7 +51,7 @@ impl NewGroup {
             .iter()
             .map(|path| Unfinished::note(path))
             .collect();
-        match plan::new_configs(&group.dir, args, objects, &ports) {
+        match plan::new_configs(&group.dir, args, objects, &ports.pairs) {
             Ok(configs) => group.configs = configs,
             Err(error) => {
                 group.give_up();

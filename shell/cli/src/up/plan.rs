@@ -1,6 +1,7 @@
 //! Where the nodes of a group live: directories, identities, ports and configurations.
 
 use super::UpArgs;
+use super::ports::{Ports, Reserved, loopback, reserve};
 use super::settings::{self, SandboxArg};
 use super::tls::{self, ClientFiles};
 use crate::directory;
@@ -21,19 +22,12 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Admin ports lie this far above the nodes' ports.
-const ADMIN_ABOVE: u16 = 100;
-
 /// The most nodes that a group of one machine has.
 pub(super) const NODES_MAX: u16 = 9;
-
-/// The first node's port unless told otherwise.
-const PORT: u16 = 7400;
 
 /// A group that is ready to be started.
 pub(super) struct Plan {
@@ -48,6 +42,7 @@ pub(super) struct Plan {
     dir: PathBuf,
     /// No other `quorate up` uses the directory as long as this is open.
     _lock: File,
+    _reserved: Vec<Reserved>,
     /// Removes the directory when the group ends, if it was a temporary one.
     temporary: Option<TempDir>,
 }
@@ -74,10 +69,11 @@ impl Plan {
         };
         let (object, code) = object_config(args, unkept_state)?;
         // Before a new group is made: a port in use leaves nothing behind.
-        let ports = if is_new { ports(args)? } else { Vec::new() };
-        for (port, admin) in &ports {
-            check_free(loopback(*port))?;
-            check_free(loopback(*admin))?;
+        let ports = is_new.then(|| Ports::choose(args)).transpose()?;
+        let pairs = ports.as_ref().map_or(&[][..], |ports| &ports.pairs);
+        for (port, admin) in pairs {
+            reserve(loopback(*port))?;
+            reserve(loopback(*admin))?;
         }
         let (dir, temporary) = match &args.dir {
             Some(dir) => (directory::make(dir)?, None),
@@ -94,16 +90,16 @@ impl Plan {
             directory::refuse_used(&dir)?;
         }
         let configs = if is_new {
-            let configs = new_configs(&dir, args, std::slice::from_ref(&object), &ports)?;
+            let configs = new_configs(&dir, args, std::slice::from_ref(&object), pairs)?;
             write_configs(&dir, &configs)?;
             configs
         } else {
             take_up(&dir, args, &object, code.as_deref())?
         };
-        for config in &configs {
-            check_free(config.listen)?;
-            config.admin.map_or(Ok(()), check_free)?;
-        }
+        let listened = configs
+            .iter()
+            .flat_map(|config| [Some(config.listen), config.admin]);
+        let reserved = listened.flatten().map(reserve).collect::<Result<_, _>>()?;
         let nodes = configs.iter().map(|config| PlannedNode {
             id: config.node,
             address: config.listen.to_string(),
@@ -122,6 +118,7 @@ impl Plan {
             object: object.name,
             dir,
             _lock: lock,
+            _reserved: reserved,
             temporary,
         })
     }
@@ -490,47 +487,4 @@ pub(super) fn write_configs(dir: &Path, configs: &[NodeConfig]) -> Result<(), Cl
     // The directory may be as new as what is in it. Where this user may not read the one above, nothing more can be done.
     let synced = File::open(dir.join("..")).map_or(Ok(()), |parent| parent.sync_all());
     synced.map_err(|error| CliError::failed(format!("cannot write {}: {error}", dir.display())))
-}
-
-fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
-}
-
-/// A port and an admin port for each node.
-pub(super) fn ports(args: &UpArgs) -> Result<Vec<(u16, u16)>, CliError> {
-    let first = args.port.unwrap_or(PORT);
-    if first != 0 {
-        let last = first.checked_add(args.nodes + ADMIN_ABOVE);
-        last.ok_or_else(|| {
-            CliError::usage(format!("--port {first} leaves no room for the other ports"))
-        })?;
-        return Ok((0..args.nodes)
-            .map(|index| (first + index, first + index + ADMIN_ABOVE))
-            .collect());
-    }
-    // All are held open until all are known, so that none is given twice.
-    let listeners: Vec<TcpListener> = (0..args.nodes * 2)
-        .map(|_| TcpListener::bind(loopback(0)))
-        .collect::<Result<_, _>>()
-        .map_err(|error| CliError::failed(format!("no free port: {error}")))?;
-    let ports: Vec<u16> = listeners
-        .iter()
-        .map(|listener| listener.local_addr().map(|address| address.port()))
-        .collect::<Result<_, _>>()
-        .map_err(|error| CliError::failed(format!("no free port: {error}")))?;
-    Ok(ports.chunks(2).map(|pair| (pair[0], pair[1])).collect())
-}
-
-fn check_free(address: SocketAddr) -> Result<(), CliError> {
-    match TcpListener::bind(address) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            Err(CliError::failed(format!(
-                "{address} is in use: stop the program that listens there, or choose another --port (0 picks free ports)"
-            )))
-        }
-        Err(error) => Err(CliError::failed(format!(
-            "cannot listen on {address}: {error}"
-        ))),
-    }
 }

@@ -132,11 +132,8 @@ fn limits_of_files(pid: u32) -> (String, String) {
 
 #[test]
 fn a_node_takes_all_files_that_the_hard_limit_allows_it() {
-    let few = || {
-        let mut command = Command::new("sh");
-        command.args(["-c", r#"ulimit -S -n 200; exec "$0" "$@""#, QUORATE]);
-        command
-    };
+    let mut few = Command::new("sh");
+    few.args(["-c", r#"ulimit -S -n 200; exec "$0" "$@""#, QUORATE]);
     let group = Group::start_by(few, &["--nodes", "1"]);
     let (soft, hard) = limits_of_files(pid(&group.leader()));
     assert_eq!(soft, hard);

@@ -98,3 +98,28 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
 fn no_port(error: &io::Error) -> CliError {
     CliError::failed(format!("no free port: {error}"))
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::{loopback, reserve};
+    use std::io;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_port_is_kept_for_who_listens_there() {
+        let reserved = reserve(loopback(0)).unwrap();
+        let socket = reserved._socket.as_ref().unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        // As an outgoing connection does it, which asks for no second use.
+        let outgoing =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let refused = outgoing.bind(&address.into()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        for _ in 0..2 {
+            // A node that starts, and starts again.
+            TcpListener::bind(address).unwrap();
+        }
+        let _listens = TcpListener::bind(address).unwrap();
+        assert!(reserve(address).is_err());
+    }
+}

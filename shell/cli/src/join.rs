@@ -222,13 +222,13 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
         Some(newcomer) => newcomer,
         None => {
             let numbers = NodeNumbers::of(args)?;
-            Newcomer::make(args, numbers, &ask_configuration(&access, secret)?)?
+            Newcomer::make(args, numbers, &ask_configuration(&access, secret, until)?)?
         }
     };
     check_cluster(&access, &newcomer)?;
     // A token that was used tells nothing: then the node reaches those that it knows.
     if newcomer.has_run()
-        && let Ok(told) = ask_configuration(&access, secret)
+        && let Ok(told) = ask_once(&access, secret).0
     {
         newcomer.meet(&told)?;
     }
@@ -277,29 +277,53 @@ fn tell(own: &MemberConfig, view: u64, as_json: bool) -> Result<(), CliError> {
 /// Lets a member that is down know who the members are, whatever it knew when it went down.
 pub(crate) fn meet(endpoint: &str, token: &str, config: &NodeConfig) -> Result<(), CliError> {
     let access = GroupAccess::of_member(endpoint, config)?;
-    let told = ask_configuration(&access, secret_of(token)?)?;
+    let until = Instant::now() + ANSWER_MAX;
+    let told = ask_configuration(&access, secret_of(token)?, until)?;
     let noted = config.note_members(&told);
     noted.map(drop).map_err(|error| CliError::node(&error))
 }
 
-/// Asks the group who it is, as only an invited node is told.
-fn ask_configuration(access: &GroupAccess, secret: Secret) -> Result<GroupConfiguration, CliError> {
-    let mut last = None;
+/// Asks the group who it is, as only an invited node is told. A node that is behind does not know the token yet, and one that is busy
+/// does not answer in time, so they are asked again before the token counts as a wrong one.
+fn ask_configuration(
+    access: &GroupAccess,
+    secret: Secret,
+    until: Instant,
+) -> Result<GroupConfiguration, CliError> {
+    let begun = Instant::now();
+    let (caught_up, until) = (begun + ANSWER_MAX, until.min(begun + 5 * ANSWER_MAX));
+    loop {
+        let (told, has_all) = ask_once(access, secret);
+        let now = Instant::now();
+        if told.is_ok() || has_all && now >= caught_up || now >= until {
+            return told;
+        }
+        std::thread::sleep(view_deciding::AGAIN_EVERY);
+    }
+}
+
+/// Asks each node, until one tells. Also whether all of them answered.
+fn ask_once(access: &GroupAccess, secret: Secret) -> (Result<GroupConfiguration, CliError>, bool) {
+    let (mut last, mut has_all) = (None, true);
     for address in &access.endpoint.addresses {
         let opened = AdminConnection::open(address, GroupId::FIRST, ANSWER_MAX, access.tls());
         let asked = opened.and_then(|mut node| node.ask(&AdminRequest::Configuration { secret }));
         match asked {
             Ok(AdminReply::Configuration(text)) => {
-                return serde_json::from_slice(&text).map_err(|error| {
+                let read = serde_json::from_slice(&text).map_err(|error| {
                     CliError::failed(format!("the group's configuration cannot be read: {error}"))
                 });
+                return (read, true);
             }
-            // One that is behind does not know the token yet.
             Ok(_) => last = Some(view_deciding::not_invited()),
-            Err(error) => last = last.or(Some(CliError::connect(error))),
+            Err(error) => {
+                has_all = false;
+                last = last.or(Some(CliError::connect(error)));
+            }
         }
     }
-    Err(last.expect("an endpoint names at least one address"))
+    let error = last.expect("an endpoint names at least one address");
+    (Err(error), has_all)
 }
 
 /// An earlier try may have been another group's.
@@ -334,7 +358,7 @@ fn become_member(
             return Ok(view.number);
         }
         if newcomer.needs_number(&view) {
-            let group = ask_configuration(access, secret)?;
+            let group = ask_configuration(access, secret, until)?;
             newcomer.take_number(args, (&group, &view))?;
         }
         let change = ViewChange {

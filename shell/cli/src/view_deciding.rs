@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_000);
 
 /// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
-const AGAIN_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const AGAIN_EVERY: Duration = Duration::from_millis(100);
 
 /// Has a change of view `number` decided, and returns the first slot of the new view. While the view before is not yet over, it asks
 /// again.

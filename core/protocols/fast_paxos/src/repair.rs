@@ -7,6 +7,8 @@
 //! been the only one that voted in a slot, so the slots that others know of bound nothing. Instead it waits for a leader of a
 //! higher ballot, whose phase 1 counted without it, and until everything that this leader found is decided. What was decided with a
 //! lost vote is among that. Claim fp-8.
+//!
+//! Others may have lost as much. One that asks this one for its votes says so: it has begun anew since, and is not waited for.
 
 use crate::leader::LeaderStage;
 use crate::message::{Heartbeat, Message, Survey, Surveyed};
@@ -20,6 +22,8 @@ use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
 pub(crate) struct Repair {
     request: u64,
     heard: NodeSet,
+    /// Those that asked this one: they were without a vote when they did.
+    damaged: NodeSet,
     promised: Ballot,
     voted: Slot,
     /// The newest leader that has decided all it found, and up to which slot that was.
@@ -33,11 +37,27 @@ impl Repair {
         Repair {
             request: boot,
             heard: NodeSet::empty(),
+            damaged: NodeSet::empty(),
             promised: Ballot::ZERO,
             voted: Slot::ZERO,
             recovered: (Ballot::ZERO, Slot::ZERO),
             ask_at: now,
         }
+    }
+
+    /// Whether each of the others has answered, or has lost its vote as well.
+    fn has_asked(&self, others: NodeSet) -> bool {
+        let is_known = |node| self.heard.contains(node) || self.damaged.contains(node);
+        others.iter().all(is_known)
+    }
+
+    /// How many have lost their votes, with this one.
+    fn lost(&self) -> usize {
+        self.damaged
+            .iter()
+            .filter(|node| !self.heard.contains(*node))
+            .count()
+            + 1
     }
 }
 
@@ -48,6 +68,9 @@ impl FastPaxos {
         Survey { request, above }: Survey,
         effects: &mut Effects<Message>,
     ) {
+        if let Some(repair) = &mut self.seat.repair {
+            repair.damaged.insert(from);
+        }
         if !self.seat.acceptor.is_voter() {
             return;
         }
@@ -91,7 +114,7 @@ impl Seat {
         if repair.request == request && repair.heard.insert(from) {
             repair.promised = repair.promised.max(promised);
             repair.voted = repair.voted.max(voted);
-            if others.iter().all(|node| repair.heard.contains(node)) {
+            if repair.has_asked(others) {
                 repair.ask_at = now;
             }
         }
@@ -120,12 +143,10 @@ impl Seat {
         repair.ask_at = again_at;
         let request = repair.request;
         let silent = others.iter().filter(|node| !repair.heard.contains(*node));
-        let mut to: NodeSet = silent.collect();
-        let mut above = Ballot::ZERO;
-        if to.is_empty() {
-            to = others;
-            above = repair.promised;
-        }
+        let (to, above) = match repair.has_asked(others) {
+            true => (others, repair.promised),
+            false => (silent.collect(), Ballot::ZERO),
+        };
         let ask = Message::Survey(Survey { request, above });
         self.send(to, Lane::Normal, ask, effects);
     }
@@ -140,7 +161,9 @@ impl Seat {
             let (ballot, upto) = repair.recovered;
             let has_recovered = ballot > repair.promised && decided >= upto;
             is_told
-                && others.iter().all(|node| repair.heard.contains(node))
+                && repair.has_asked(others)
+                // The highest ballot of a leader that any of them followed is one that somebody reports.
+                && repair.lost() < classic.phase1()
                 && decided >= repair.voted
                 && (has_recovered || planted(Plant::RepairedInItsBallot))
         });

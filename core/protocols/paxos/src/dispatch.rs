@@ -343,6 +343,7 @@ impl MultiPaxos {
             self.seat.told_current(now, &current, effects);
         }
         self.heard_decided(now, ballot, decided, effects);
+        self.seat.repair_led(now, ballot, effects);
     }
 
     fn link_changed(
@@ -352,6 +353,7 @@ impl MultiPaxos {
         state: LinkState,
         effects: &mut Effects<Message>,
     ) {
+        self.seat.repair_linked(node);
         let next = self.seat.acceptor.log.decided().next();
         let Some(peer) = self.seat.peers.find_mut(node) else {
             return;

@@ -4,6 +4,7 @@
 //! lost, repeated and reordered. So each contains everything it claims (a ballot, a range of slots, a
 //! request number), and none depends on its place in a stream.
 
+use crate::repair::OF_LEADER;
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{
@@ -167,10 +168,10 @@ impl Message {
                 epoch: answer.epoch,
             },
             Message::Survey(ask) => Testimony::Surveys {
-                request: ask.request,
+                request: ask.request & !OF_LEADER,
             },
             Message::Surveyed(answer) => Testimony::Surveyed {
-                request: answer.request,
+                request: answer.request & !OF_LEADER,
                 promised: answer.promised,
                 voted: answer.voted,
             },

@@ -10,18 +10,41 @@
 //! enough), promises the highest ballot reported, and waits until every slot reported is decided and
 //! learned. Until then it observes: its silence means "unknown", never "did not vote". If one vote
 //! decides, it observes for good.
+//!
+//! Others may have lost as much. One that asks this one for its votes says so: it has begun anew since, so nobody counts votes as its
+//! leader, and it is not waited for. Every decision must have a voter that can still tell of it.
+//!
+//! Where votes are told to all, they count beyond the life of their leader, and what it has asked for may be voted for after the
+//! answers. So the acceptor asks whoever leads then, too: its phase 1 ended every ballot before, or it knows of the votes.
 
 use crate::message::{Message, Survey, Surveyed};
+use crate::policies::VotesTold;
 use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
+
+/// A request with this bit is to the leader. Boots are fewer.
+pub(crate) const OF_LEADER: u64 = 1 << 32;
+
+/// A leader is asked once it was heard, and counts when it is heard again after its answer: it led meanwhile.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Asked {
+    Nobody,
+    Leader(Ballot),
+    Answered(Ballot),
+    Led(Ballot),
+}
 
 /// A survey of the other acceptors.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Repair {
     request: u64,
     heard: NodeSet,
+    /// Those that asked this one: they were without a vote when they did.
+    damaged: NodeSet,
+    /// What is known of the leader, where that is asked for as well.
+    leader: Asked,
     promised: Ballot,
     voted: Slot,
     pub(crate) ask_at: Time,
@@ -33,9 +56,39 @@ impl Repair {
         Repair {
             request: boot,
             heard: NodeSet::empty(),
+            damaged: NodeSet::empty(),
+            leader: Asked::Nobody,
             promised: Ballot::ZERO,
             voted: Slot::ZERO,
             ask_at: now,
+        }
+    }
+
+    /// The question to a leader, told apart from the one to all.
+    fn request_to_leader(&self) -> u64 {
+        self.request | OF_LEADER
+    }
+
+    /// Whether each of the others has answered, or has lost its vote as well.
+    fn has_asked(&self, others: NodeSet) -> bool {
+        let is_known = |node| self.heard.contains(node) || self.damaged.contains(node);
+        others.iter().all(is_known)
+    }
+
+    /// How many have lost their votes, with this one.
+    fn lost(&self) -> usize {
+        let silent = self
+            .damaged
+            .iter()
+            .filter(|node| !self.heard.contains(*node));
+        silent.count() + 1
+    }
+
+    /// Whether a leader that led in the highest ballot that anybody promised has told what it proposed.
+    fn is_told_by_leader(&self) -> bool {
+        match self.leader {
+            Asked::Led(ballot) => ballot >= self.promised,
+            Asked::Nobody | Asked::Leader(_) | Asked::Answered(_) => false,
         }
     }
 }
@@ -47,6 +100,9 @@ impl MultiPaxos {
         Survey { request }: Survey,
         effects: &mut Effects<Message>,
     ) {
+        if let Some(repair) = &mut self.seat.repair {
+            repair.damaged.insert(from);
+        }
         if !self.seat.acceptor.is_voter() {
             return;
         }
@@ -87,12 +143,47 @@ impl Seat {
         let Some(repair) = &mut self.repair else {
             return;
         };
-        if repair.request == request {
-            repair.heard.insert(from);
-            repair.promised = repair.promised.max(promised);
-            repair.voted = repair.voted.max(voted);
+        let is_of_leader = repair.request_to_leader() == request;
+        if repair.request != request && !is_of_leader {
+            return;
         }
+        if !is_of_leader {
+            repair.heard.insert(from);
+        } else if repair.leader == Asked::Leader(promised) && promised.node == from {
+            repair.leader = Asked::Answered(promised);
+        }
+        repair.promised = repair.promised.max(promised);
+        repair.voted = repair.voted.max(voted);
         self.try_enfranchise(effects);
+    }
+
+    /// A leader was heard.
+    pub(crate) fn repair_led(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
+        if !self.asks_leader() {
+            return;
+        }
+        let Some(repair) = &mut self.repair else {
+            return;
+        };
+        repair.leader = match repair.leader {
+            Asked::Answered(led) | Asked::Led(led) if led == ballot => Asked::Led(ballot),
+            Asked::Leader(asked) if asked == ballot => return,
+            Asked::Nobody | Asked::Leader(_) | Asked::Answered(_) | Asked::Led(_) => {
+                repair.ask_at = now;
+                Asked::Leader(ballot)
+            }
+        };
+        self.try_enfranchise(effects);
+    }
+
+    /// The link to a node has changed: it may have begun anew, and then does not lead.
+    pub(crate) fn repair_linked(&mut self, node: NodeId) {
+        if let Some(repair) = &mut self.repair
+            && let Asked::Leader(ballot) | Asked::Answered(ballot) = repair.leader
+            && ballot.node == node
+        {
+            repair.leader = Asked::Nobody;
+        }
     }
 
     /// Asks the nodes again that have not answered, or makes this node a voter if all is known.
@@ -107,6 +198,11 @@ impl Seat {
         }
         repair.ask_at = again_at;
         let request = repair.request;
+        let request_to_leader = repair.request_to_leader();
+        let leader = match repair.leader {
+            Asked::Leader(ballot) => NodeSet::only(ballot.node),
+            Asked::Nobody | Asked::Answered(_) | Asked::Led(_) => NodeSet::empty(),
+        };
         let acceptors = self.config.view.acceptors.without(self.config.own);
         let silent = acceptors
             .iter()
@@ -118,16 +214,32 @@ impl Seat {
             Message::Survey(Survey { request }),
             effects,
         );
+        let ask = Message::Survey(Survey {
+            request: request_to_leader,
+        });
+        self.send(leader, Lane::Normal, ask, effects);
+    }
+
+    /// Whether votes count beyond the life of their leader.
+    fn asks_leader(&self) -> bool {
+        match self.policies.votes_told {
+            VotesTold::ToLeader => false,
+            VotesTold::ToAll => true,
+        }
     }
 
     fn try_enfranchise(&mut self, effects: &mut Effects<Message>) {
         let others = self.config.view.acceptors.without(self.config.own);
-        // If one vote decides, no other acceptor need know what this one has lost.
-        let is_told = self.config.view.quorums.phase2() > 1;
+        let quorums = self.config.view.quorums;
+        let asks_leader = self.asks_leader();
         let is_whole = self.repair.as_ref().is_some_and(|repair| {
-            is_told
-                && (others.iter().all(|node| repair.heard.contains(node))
-                    || planted(Plant::RepairByOne) && !repair.heard.is_empty())
+            let hasty = planted(Plant::RepairByOne) && !repair.heard.is_empty();
+            // Where nobody leads without this one, whoever leads next ends all ballots before.
+            let may_nobody_lead = repair.lost() == 1 && others.len() < quorums.phase1();
+            (repair.has_asked(others) || hasty)
+                // Else nobody need know what these have lost.
+                && repair.lost() < quorums.phase2()
+                && (!asks_leader || repair.is_told_by_leader() || may_nobody_lead)
                 && self.acceptor.log.decided() >= repair.voted
         });
         if is_whole && let Some(repair) = self.repair.take() {

@@ -139,6 +139,13 @@ impl Judge {
         });
     }
 
+    /// `node` was asked in a view by one that may have lost records as well, and votes no more than itself: it has nothing to tell.
+    pub(super) fn surveyed_by(&mut self, (node, from): (NodeId, NodeId), view: ViewNumber) {
+        self.hear(node, view, |heard, _| {
+            heard.unheard.remove(from);
+        });
+    }
+
     fn hear(&mut self, node: NodeId, view: ViewNumber, change: impl FnOnce(&mut Heard, Slot)) {
         let decided = self.known_by(node);
         let Some(forgetful) = self.forgetful.get(&node) else {
@@ -176,5 +183,21 @@ mod tests {
         judge.may_vote(node, first).unwrap();
         judge.may_vote(node, second).unwrap_err();
         judge.may_vote(node, ViewNumber(3)).unwrap();
+    }
+
+    #[test]
+    fn who_asks_as_well_is_not_waited_for() {
+        let mut setup = Setup::from_seed(0);
+        (setup.nodes, setup.acceptors) = (3, 3);
+        setup.quorums = Quorums::majority(3).unwrap();
+        let mut judge = Judge::new(Liveness::new(1, 0), &setup.view());
+        let (node, view) = (NodeId(1), ViewNumber(1));
+        judge.surveyed_by((node, NodeId(2)), view);
+        judge.forgot(node, view);
+        judge.surveys(node, view, 7);
+        judge.surveyed((node, NodeId(3)), view, (7, Slot::ZERO));
+        judge.may_vote(node, view).unwrap_err();
+        judge.surveyed_by((node, NodeId(2)), view);
+        judge.may_vote(node, view).unwrap();
     }
 }

@@ -139,6 +139,7 @@ impl Judge {
             Testimony::Surveyed { request, voted, .. } => {
                 self.surveyed((node, from), view.number, (request, voted));
             }
+            Testimony::Surveys { .. } => self.surveyed_by((node, from), view.number),
             _ => {}
         }
     }

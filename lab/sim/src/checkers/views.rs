@@ -203,6 +203,12 @@ impl Views {
         views.map(|(_, view)| view.replicas)
     }
 
+    /// The smallest majority of the replicas of any view: where there are witnesses, one replica less may make a smaller one.
+    pub fn least_majority(&self) -> usize {
+        let majorities = self.all.values().map(|view| majority(view.replicas.len()));
+        majorities.min().expect("there is a first view")
+    }
+
     /// The first slot after `of` from which on somebody who executed before does so no more.
     pub fn departure_after(&self, of: Slot) -> Option<Slot> {
         let mut pairs = self.all.values().zip(self.all.values().skip(1));

@@ -299,7 +299,7 @@ impl Judge {
                 ),
             );
         }
-        if goes_nothing || holders.contains(&node) || holders.len() >= self.replica_majority {
+        if goes_nothing || holders.contains(&node) || holders.len() >= self.least_majority() {
             return Ok(());
         }
         broken(

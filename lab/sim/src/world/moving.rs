@@ -98,7 +98,8 @@ impl Moving {
     pub(super) fn new(setup: &Setup) -> Moving {
         let mut random = Random::new(setup.seed, "moving", 0);
         let is_eager = is_eager(setup);
-        let is_wanted = random.chance(400) || setup.pace.is_some() || is_eager;
+        let is_drawn = random.chance(400) || setup.witnesses > 0;
+        let is_wanted = is_drawn || setup.pace.is_some() || is_eager;
         let is_on = is_wanted && is_possible(setup);
         Moving {
             is_eager,

@@ -263,7 +263,7 @@ impl World {
         let replicas = self.setup.replicas();
         let mut snapshots: Vec<Slot> = replicas.iter().map(newest).collect();
         snapshots.sort_unstable();
-        let spare = snapshots.len() - self.setup.view().replica_majority();
+        let spare = snapshots.len() - self.judge.least_majority();
         snapshots[spare]
     }
 

@@ -63,6 +63,11 @@ impl Judge {
         self.views.0.replicas_since(slot)
     }
 
+    /// The smallest majority of the replicas of any view.
+    pub(in super::super) fn least_majority(&self) -> usize {
+        self.views.0.least_majority()
+    }
+
     /// Who executes in a slot.
     pub(super) fn replicas_at(&self, slot: Slot) -> NodeSet {
         self.governing(self.views.0.governs(slot)).replicas

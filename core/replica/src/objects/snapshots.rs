@@ -127,13 +127,9 @@ impl Checkpoints {
     /// When this replica stops waiting for others that encode.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let round = self.round?;
-        let is_waiting = self
-            .taking
-            .as_ref()
-            .is_some_and(|taking| taking.core.is_some());
-        match is_waiting {
-            true => Some(round.turn),
-            false => round.ends(),
+        match &self.taking {
+            Some(taking) => taking.core.as_ref().map(|_| round.turn),
+            None => round.ends(),
         }
     }
 }
@@ -256,7 +252,8 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn try_finish_snapshot(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         self.try_capture(now);
         let round = self.checkpoints.round;
-        if round.is_some_and(|round| self.is_over(now, &round)) {
+        if self.checkpoints.taking.is_none() && round.is_some_and(|round| self.is_over(now, &round))
+        {
             self.checkpoints.round = None;
         }
         let waits = self

@@ -168,6 +168,12 @@ pub const CLOCK_BOUND: Duration = Duration::from_millis(1_000);
 /// together.
 pub const POISON_CALLS: usize = 16;
 
+/// Bytes of an image that a replica encodes and writes in a second at the least: one that is slower is not waited for.
+pub const TURN_BYTES_PER_S: u64 = 32 << 20;
+
+/// How long replicas wait at least for one that encodes a large snapshot before them.
+pub const TURN_MIN: Duration = Duration::from_millis(1_000);
+
 /// How often a snapshot report is repeated while no majority agrees on it.
 pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 

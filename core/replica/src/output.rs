@@ -91,7 +91,7 @@ pub enum Output<M> {
         payload: Value,
     },
     /// Freeze the objects' state after everything sent out before. Calls must not wait for its
-    /// encoding. The replica's own part follows with [`Output::FinishSnapshot`].
+    /// encoding. Large states are encoded once the replica's own part follows with [`Output::FinishSnapshot`]: replicas take turns.
     TakeSnapshot {
         /// The slot of the state.
         slot: Slot,

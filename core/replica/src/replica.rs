@@ -385,6 +385,7 @@ impl<O: Ordering> Replica<O> {
             self.expiry.next_wake(self.replicated.sessions.len()),
             self.disconnects.next_wake(),
             self.agreement.next_wake(),
+            self.checkpoints.next_wake(),
             self.quarantine.next_wake(),
             self.drift_due_at(),
             self.fetch.next_wake(),

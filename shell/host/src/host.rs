@@ -117,6 +117,16 @@ impl Host {
         }
     }
 
+    /// Has Rust objects encode the state that was frozen at `slot`: large states are encoded by one replica after another.
+    pub fn encode(&mut self, slot: Slot) {
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.encode(slot),
+            // The process that was forked off has begun.
+            Objects::OtherProcess(_) => {}
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
+        }
+    }
+
     /// Gives the objects the state of `images`, in place of everything handed in before.
     pub fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         match &mut self.objects {

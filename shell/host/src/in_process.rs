@@ -10,6 +10,7 @@ use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
 use crate::live::{LiveObject, LiveObjects, no_such_object};
+use crate::object::FrozenState;
 use crate::outcomes::{fit, fitting};
 use crate::telling::told;
 use bytes::Bytes;
@@ -36,12 +37,15 @@ pub(crate) struct InProcess {
     skips: BTreeSet<(Slot, u32)>,
     /// The newest slot executed.
     executed: Slot,
+    /// A state that is encoded once [`InProcess::encode`] says so.
+    frozen: Option<(Slot, Vec<(ObjectId, FrozenState)>)>,
 }
 
 enum Work {
     Execute(Slot, Stamp, SlotSteps),
     Query(ReadId, ObjectId, Bytes),
     Snapshot(Slot),
+    Encode(Slot),
     Restore(Slot, Vec<ObjectImage>),
 }
 
@@ -69,6 +73,7 @@ impl InProcess {
             waiting: VecDeque::new(),
             skips: BTreeSet::new(),
             executed: Slot::ZERO,
+            frozen: None,
         })
     }
 
@@ -93,6 +98,11 @@ impl InProcess {
         self.waiting.push_back(Work::Snapshot(slot));
     }
 
+    /// Encodes the state that was frozen at `slot`.
+    pub(crate) fn encode(&mut self, slot: Slot) {
+        self.waiting.push_back(Work::Encode(slot));
+    }
+
     pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         self.waiting.push_back(Work::Restore(slot, images));
     }
@@ -106,6 +116,7 @@ impl InProcess {
                 Work::Execute(slot, stamp, steps) => self.execute_now(slot, stamp, &steps),
                 Work::Query(read, object, payload) => self.query_now(read, object, &payload),
                 Work::Snapshot(slot) => self.freeze(slot),
+                Work::Encode(slot) => self.encode_now(slot),
                 Work::Restore(slot, images) => self.begin_restore(slot, images),
             }
         }
@@ -154,6 +165,14 @@ impl InProcess {
             .iter()
             .map(|(id, object)| (id, object.snapshot()))
             .collect();
+        // One that was frozen before and not encoded is given up.
+        self.frozen = Some((slot, frozen));
+    }
+
+    fn encode_now(&mut self, slot: Slot) {
+        let Some((_, frozen)) = self.frozen.take_if(|(at, _)| *at == slot) else {
+            return;
+        };
         if self
             .encoder
             .submit(EncoderJob::Encode { slot, frozen })
@@ -167,6 +186,7 @@ impl InProcess {
     }
 
     fn begin_restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        self.frozen = None;
         let job = EncoderJob::Restore {
             slot,
             specs: self.specs.clone(),

@@ -87,6 +87,7 @@ fn a_restored_host_continues_from_the_image_and_has_its_digest() {
     let stamp = Stamp::default();
     host.execute(Slot(1), stamp, vec![call(0, 1, "fill", &[50, 8])]);
     host.take_snapshot(Slot(1));
+    host.encode(Slot(1));
     let mut seen = Vec::new();
     while seen.len() < 2 {
         seen.extend(next_events(&mut host));
@@ -101,6 +102,7 @@ fn a_restored_host_continues_from_the_image_and_has_its_digest() {
     let mut other = host_of("rust:kv").unwrap();
     other.restore(Slot(1), images);
     other.take_snapshot(Slot(2));
+    other.encode(Slot(2));
     other.query(ReadId(1), ObjectId(1), call_payload("len", &[]));
     let mut seen = Vec::new();
     while seen.len() < 3 {
@@ -116,6 +118,45 @@ fn a_restored_host_continues_from_the_image_and_has_its_digest() {
         _ => None,
     });
     assert_eq!(copied, Some(parts));
+}
+
+#[test]
+fn a_state_is_encoded_when_that_is_asked_for_as_it_was_when_it_was_frozen() {
+    let mut host = host_of("rust:kv").unwrap();
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, vec![call(0, 1, "fill", &[50, 8])]);
+    host.take_snapshot(Slot(1));
+    host.execute(Slot(2), stamp, vec![call(0, 1, "fill", &[60, 8])]);
+    host.query(ReadId(1), ObjectId(1), call_payload("len", &[]));
+    let seen = next_events(&mut host);
+    assert_eq!(seen.len(), 3, "calls do not wait: {seen:?}");
+    host.encode(Slot(2));
+    host.encode(Slot(1));
+    let [
+        HostEvent::Imaged {
+            slot: Slot(1),
+            images,
+            ..
+        },
+    ] = &next_events(&mut host)[..]
+    else {
+        panic!("the image follows")
+    };
+    let mut other = host_of("rust:kv").unwrap();
+    other.restore(Slot(1), images.clone());
+    other.query(ReadId(1), ObjectId(1), call_payload("len", &[]));
+    let outcome = returned_int(50);
+    let mut seen = next_events(&mut other);
+    while seen.len() < 2 {
+        seen.extend(next_events(&mut other));
+    }
+    assert_eq!(
+        seen[1],
+        HostEvent::Queried {
+            read: ReadId(1),
+            outcome
+        }
+    );
 }
 
 #[test]

@@ -73,7 +73,10 @@ impl Node {
                 payload,
             } => self.host.query(read, object, payload),
             Output::TakeSnapshot { slot } => self.host.take_snapshot(slot),
-            Output::FinishSnapshot { core, agreed } => self.snapshots.finish(*core, agreed),
+            Output::FinishSnapshot { core, agreed } => {
+                self.host.encode(core.slot);
+                self.snapshots.finish(*core, agreed);
+            }
             Output::SendChunk {
                 to,
                 slot,

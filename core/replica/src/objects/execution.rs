@@ -23,7 +23,7 @@ impl<O: Ordering> Replica<O> {
                 Work::Snapshot(slot) => out.push(Output::TakeSnapshot { slot }),
             }
         }
-        self.try_finish_snapshot(out);
+        self.try_finish_snapshot(now, out);
         let handed = self.pipeline.handed_out(self.replicated.applied);
         while let Some(ready) = self.reads.take_ready(handed) {
             self.answer_group(now, ready, out);

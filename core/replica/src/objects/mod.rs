@@ -8,3 +8,4 @@ pub(crate) mod outcomes;
 pub(crate) mod pipeline;
 pub(crate) mod results;
 pub(crate) mod snapshots;
+pub(crate) mod turns;

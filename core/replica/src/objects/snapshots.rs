@@ -8,6 +8,7 @@ use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::local::opens::Opener;
 use crate::objects::pipeline::Work;
+use crate::objects::turns::Round;
 use crate::replicated::Frozen;
 use crate::replicated::kept::KeptReplies;
 use crate::replicated::sessions::{self, Table};
@@ -28,10 +29,11 @@ pub(crate) struct Weight {
 #[derive(Debug)]
 struct Taking {
     slot: Slot,
-    /// The replicated state at the slot, except outcomes that are still missing; `None` once the replica's
-    /// part is sent out.
+    /// The replicated state at the slot, except outcomes that are still missing; `None` once it is whole.
     frozen: Option<Frozen>,
-    /// Digest of the replica's part, once that is sent out.
+    /// The replica's part, while other replicas encode theirs first.
+    core: Option<Box<SnapshotCore>>,
+    /// Digest of the replica's part, once that is whole.
     digest: u64,
 }
 
@@ -48,6 +50,10 @@ pub(crate) struct Checkpoints {
     trimmed: Weight,
     is_submitted: bool,
     taking: Option<Taking>,
+    /// The replicas take a large snapshot in turns.
+    round: Option<Round>,
+    /// A checkpoint was decided meanwhile: who asked for it waits for one that is taken.
+    is_missed: bool,
     /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
     decided: Slot,
     /// Clients that asked for a checkpoint.
@@ -74,8 +80,8 @@ impl Checkpoints {
     }
 
     pub(crate) fn failed(&mut self, slot: Slot) {
-        if self.taking.as_ref().map(|taking| taking.slot) == Some(slot) {
-            self.taking = None;
+        if self.is_taking(slot) {
+            self.forget_own();
         }
     }
 
@@ -103,6 +109,28 @@ impl Checkpoints {
     /// The objects' state must not be kept: drops the snapshot that is being taken.
     pub(crate) fn forget_own(&mut self) {
         self.taking = None;
+        self.round = None;
+    }
+
+    /// The objects have a later state, at `slot`, than an own snapshot up to there would hold.
+    fn passed(&mut self, slot: Slot) {
+        if self.taking.as_ref().is_some_and(|own| own.slot <= slot) {
+            self.forget_own();
+        }
+    }
+
+    /// Whether no other snapshot may be begun: one is being taken here, or a large one elsewhere.
+    fn is_busy(&self) -> bool {
+        self.taking.is_some() || self.round.is_some()
+    }
+
+    /// When this replica stops waiting for others that encode.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        let round = self.round?;
+        match &self.taking {
+            Some(taking) => taking.core.as_ref().map(|_| round.turn),
+            None => round.ends(),
+        }
     }
 }
 
@@ -126,7 +154,8 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         let leads = matches!(self.role, Role::Leader { .. });
-        if leads && self.is_checkpoint_due() || self.needs_checkpoint(now) {
+        let is_missed = self.checkpoints.is_missed && !self.checkpoints.is_busy();
+        if leads && (is_missed || self.is_checkpoint_due()) || self.needs_checkpoint(now) {
             self.want_checkpoint();
         }
     }
@@ -153,7 +182,7 @@ impl<O: Ordering> Replica<O> {
         let kept = &self.checkpoints;
         let is_stable = self.agreement.stable() >= kept.decided;
         let wanted = enough.saturating_mul(if is_stable { 1 } else { 2 });
-        kept.taking.is_none() && self.log_bytes(policy) >= wanted / part
+        !kept.is_busy() && self.log_bytes(policy) >= wanted / part
     }
 
     /// What the log since the last checkpoint counts.
@@ -187,7 +216,8 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        if kept.taking.is_none() && !is_still {
+        kept.is_missed = kept.round.is_some() && !is_still;
+        if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }
         kept.marks.push_back((slot, kept.total));
@@ -200,14 +230,16 @@ impl<O: Ordering> Replica<O> {
         let is_possible = matches!(self.config.snapshots, Snapshots::Every(_))
             && self.is_replica()
             && !is_still
-            && self.checkpoints.taking.is_none()
+            && !self.checkpoints.is_busy()
             && !self.quarantine.is_diverged();
         if is_possible {
             self.checkpoints.taking = Some(Taking {
                 slot,
                 frozen: Some(self.replicated.freeze()),
+                core: None,
                 digest: 0,
             });
+            self.checkpoints.round = self.takes_turns().then(|| Round::new(slot));
             self.pipeline.push(Work::Snapshot(slot));
         }
     }
@@ -216,8 +248,29 @@ impl<O: Ordering> Replica<O> {
         self.checkpoints.is_submitted = false;
     }
 
-    /// Sends out the replica's part once every outcome up to the snapshot's slot is in it.
-    pub(crate) fn try_finish_snapshot(&mut self, out: &mut Vec<Output<O::Message>>) {
+    /// Sends out the replica's part once every outcome up to the snapshot's slot is in it, and this replica's turn has come.
+    pub(crate) fn try_finish_snapshot(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.try_capture(now);
+        let round = self.checkpoints.round;
+        if self.checkpoints.taking.is_none() && round.is_some_and(|round| self.is_over(now, &round))
+        {
+            self.checkpoints.round = None;
+        }
+        let waits = self
+            .checkpoints
+            .round
+            .is_some_and(|round| !self.is_turn(now, &round));
+        let Some(taking) = self.checkpoints.taking.as_mut().filter(|_| !waits) else {
+            return;
+        };
+        if let Some(core) = taking.core.take() {
+            let agreed = self.agreement.kept();
+            out.push(Output::FinishSnapshot { core, agreed });
+        }
+    }
+
+    /// Makes the replica's part once every outcome up to the snapshot's slot is in it.
+    fn try_capture(&mut self, now: Time) {
         let executed = self.pipeline.executed(self.replicated.applied);
         let Some(taking) = &mut self.checkpoints.taking else {
             return;
@@ -231,10 +284,11 @@ impl<O: Ordering> Replica<O> {
         let replies_digest = self.pipeline.outcomes.digest();
         let core = frozen.into_core(replies_digest);
         taking.digest = core.digest();
-        out.push(Output::FinishSnapshot {
-            core: Box::new(core),
-            agreed: self.agreement.kept(),
-        });
+        taking.core = Some(Box::new(core));
+        if let Some(mut round) = self.checkpoints.round.take() {
+            self.captured(now, &mut round);
+            self.checkpoints.round = Some(round);
+        }
     }
 
     /// The snapshot at `slot` is durable here.
@@ -295,7 +349,7 @@ impl<O: Ordering> Replica<O> {
         self.drift.restored();
         if slot > self.replicated.applied {
             self.restore(core);
-            self.checkpoints.taking = None;
+            self.checkpoints.forget_own();
             self.forget_passed_asks(out);
             if self.instances.has_early_beyond(self.view().number) {
                 // Others are in a later view than the one that goes on here.
@@ -308,8 +362,7 @@ impl<O: Ordering> Replica<O> {
             }
             self.replicated.sessions.merge(&core.sessions);
             self.replicated.kept = KeptReplies::restored(self.config.kept, &core.sessions);
-            let later = |taking: &mut Taking| taking.slot <= slot;
-            self.checkpoints.taking.take_if(later);
+            self.checkpoints.passed(slot);
             if let Some(table) = self.checkpoints.frozen_table(slot) {
                 sessions::merge(table, &core.sessions);
             }

@@ -29,6 +29,7 @@ mod snapshots;
 mod storage;
 mod thaw;
 mod ticks;
+mod turns;
 mod views;
 mod waiting_at_random;
 mod witnesses;

@@ -4,6 +4,7 @@ use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
 use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
+    limits,
 };
 use quorate_types::{
     Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, SessionId,
@@ -150,6 +151,7 @@ fn the_log_of_a_dear_image_waits_for_nobody_where_the_objects_are_frozen() {
     world.call(0, 5, id(session, 1), "a");
     let upto = world.checkpoint(0);
     assert_eq!(trimmable(&world), []);
+    world.pass(limits::TURN_MIN);
     let (after, from, link) = (slot, NodeId(2), LinkEpoch(1));
     let message = PeerMessage::Replica(ReplicaMessage::NoSay { after, upto });
     let said = Input::Peer {
@@ -169,6 +171,10 @@ fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
     for sequence in 1..=8 {
         world.call(0, 5, id(session, sequence), &text);
         let slot = world.checkpoint(0);
+        // The one that hears nothing is waited for as long as its turn, and then until all turns are over.
+        for _ in 0..3 {
+            world.pass(limits::TURN_MIN);
+        }
         assert_eq!(world.nodes[0].replica.status().stable, slot);
     }
     let of_first = |(at, _): &&(usize, Slot)| *at == 0;

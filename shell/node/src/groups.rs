@@ -6,12 +6,14 @@
 use crate::descriptors::CONNECTIONS_MIN;
 use crate::group_directory::{GroupDirectory, found_in};
 use crate::group_setup::GroupSetup;
-use crate::limits::{DESCRIPTORS_OF_A_GROUP, GROUP_BEGINS_AGAIN_MAX, GROUP_BEGINS_AGAIN_MIN};
+use crate::limits::{
+    DESCRIPTORS_OF_A_GROUP, GROUP_BEGINS_AGAIN_MAX, GROUP_BEGINS_AGAIN_MIN, GROUP_LEFT_MAX,
+};
 use crate::mailbox::{GroupState, Mailbox, Stop};
 use crate::node::Node;
 use crate::{LostDirectory, NodeConfig, NodeError, OtherCode, start};
 use quorate_transport::{OtherGroup, Passed, Places};
-use quorate_types::{GroupEntry, GroupId, Member, Slot};
+use quorate_types::{GroupEntry, GroupId, Member, Slot, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,9 +78,18 @@ struct Running {
     mailbox: Arc<Mailbox>,
     /// Taken when it is waited for.
     thread: Option<JoinHandle<()>>,
+    /// Since when the first group names this node for the group anew.
+    renamed: Option<Time>,
 }
 
 impl Running {
+    /// Whether a new life in the group may begin. What is held from before goes once it has left the group. The others may know it by
+    /// the new life before they have said so: they answer it no more then, and it hears of nothing.
+    fn makes_room(&mut self, now: Time) -> bool {
+        let since = *self.renamed.get_or_insert(now);
+        self.mailbox.state() == GroupState::Left || now >= since + GROUP_LEFT_MAX
+    }
+
     fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -149,6 +160,7 @@ impl OtherGroups {
                     created,
                     mailbox,
                     thread,
+                    renamed: None,
                 };
                 if let Some(before) = self.running.insert(id, running) {
                     before.mailbox.stop(Stop::Dropped);
@@ -189,6 +201,7 @@ impl OtherGroups {
             created: directory.created,
             mailbox,
             thread: None,
+            renamed: None,
         };
         if let Some(before) = self.running.insert(id, running) {
             before.mailbox.stop(Stop::Dropped);
@@ -291,7 +304,7 @@ impl Drop for OtherGroups {
 
 impl Node {
     /// Begins and ends the nodes of other groups as the first one has decided.
-    pub(crate) fn follow_groups(&mut self) {
+    pub(crate) fn follow_groups(&mut self, now: Time) {
         let NodePlace::First(others) = &mut self.place else {
             return;
         };
@@ -317,23 +330,21 @@ impl Node {
             else {
                 continue;
             };
-            match others.running.get(&group.id()) {
-                Some(running) if running.created == since => {}
-                // It is named anew: what it holds from before goes once it has left the group.
-                Some(running)
-                    if running.created >= group.created
-                        && running.mailbox.state() != GroupState::Left =>
-                {
-                    others.known = None;
+            let id = group.id();
+            let running = others.running.get_mut(&id);
+            if let Some(running) = running.filter(|running| running.created >= group.created) {
+                if running.created == since {
+                    continue;
                 }
-                Some(_) | None => {
-                    // Another life of this node may have voted in the group, and its directory would be lost with the votes.
-                    let is_whole = lives.contains(&Some(member.voted_as));
-                    let directory =
-                        GroupDirectory::of(&others.config.dir, (group, since), is_whole);
-                    others.run(group.id(), directory);
+                if !running.makes_room(now) {
+                    others.known = None;
+                    continue;
                 }
             }
+            // Another life of this node may have voted in the group, and its directory would be lost with the votes.
+            let is_whole = lives.contains(&Some(member.voted_as));
+            let directory = GroupDirectory::of(&others.config.dir, (group, since), is_whole);
+            others.run(id, directory);
         }
         self.find_groups();
     }
@@ -409,5 +420,29 @@ fn serve(
         && let Err(error) = directory.remove()
     {
         tracing::warn!(%error, "the directory of a group that was dropped stays");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_life_that_hears_of_nothing_is_waited_for_no_longer_than_it_may_take() {
+        let mailbox = Arc::new(Mailbox::default());
+        mailbox.is_now(GroupState::Running);
+        let mut running = Running {
+            created: Slot(3),
+            mailbox: mailbox.clone(),
+            thread: None,
+            renamed: None,
+        };
+        let named = Time(7_000_000_000);
+        assert!(!running.makes_room(named));
+        assert!(!running.makes_room(Time(named.0 + GROUP_LEFT_MAX.0 - 1)));
+        assert!(running.makes_room(named + GROUP_LEFT_MAX));
+        running.renamed = None;
+        mailbox.is_now(GroupState::Left);
+        assert!(running.makes_room(named));
     }
 }

@@ -41,6 +41,10 @@ pub(crate) const PASSED_WAITING: usize = 256;
 pub(crate) const GROUP_BEGINS_AGAIN_MIN: Duration = Duration::from_secs(1);
 pub(crate) const GROUP_BEGINS_AGAIN_MAX: Duration = Duration::from_secs(30);
 
+/// How long a node that a group names anew waits for its earlier life in the group to hear that it is over.
+pub(crate) const GROUP_LEFT_MAX: quorate_types::Duration =
+    quorate_types::Duration::from_millis(2_000);
+
 /// How long a node that was asked to stop waits for its leadership to be taken over and its answers
 /// to leave.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(3);

@@ -205,7 +205,7 @@ impl Node {
         let leads = matches!(self.role, Role::Leader { .. }) && self.draining.is_none();
         self.worker.look_after(leads && self.host.is_outside(), now);
         self.follow_members(now);
-        self.follow_groups();
+        self.follow_groups(now);
         self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
         self.look_at_directory(now)?;

@@ -132,8 +132,11 @@ fn limits_of_files(pid: u32) -> (String, String) {
 
 #[test]
 fn a_node_takes_all_files_that_the_hard_limit_allows_it() {
-    let mut few = Command::new("sh");
-    few.args(["-c", r#"ulimit -S -n 200; exec "$0" "$@""#, QUORATE]);
+    let few = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"ulimit -S -n 200; exec "$0" "$@""#, QUORATE]);
+        command
+    };
     let group = Group::start_by(few, &["--nodes", "1"]);
     let (soft, hard) = limits_of_files(pid(&group.leader()));
     assert_eq!(soft, hard);

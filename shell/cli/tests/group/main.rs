@@ -36,18 +36,35 @@ struct Group {
 }
 
 impl Group {
+    /// A group that starts again has the ports that it had, and while it was down a connection of another test may have been given
+    /// one: then the start is tried again, a few times.
     fn start(words: &[&str]) -> Group {
-        Group::start_by(Command::new(QUORATE), words)
+        Group::start_by(|| Command::new(QUORATE), words)
     }
 
     /// A group whose processes may open so many files.
     fn start_limited(files: &str, words: &[&str]) -> Group {
-        let mut command = Command::new("sh");
-        command.args(["-c", r#"ulimit -n "$0"; exec "$@""#, files, QUORATE]);
-        Group::start_by(command, words)
+        let limited = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", r#"ulimit -n "$0"; exec "$@""#, files, QUORATE]);
+            command
+        };
+        Group::start_by(limited, words)
     }
 
-    fn start_by(mut command: Command, words: &[&str]) -> Group {
+    fn start_by(command: impl Fn() -> Command, words: &[&str]) -> Group {
+        let mut failure = String::new();
+        for _ in 0..5 {
+            match Group::try_start(command(), words) {
+                Ok(group) => return group,
+                Err(why) if why.contains("in use") => failure = why,
+                Err(why) => panic!("no group: {why}"),
+            }
+        }
+        panic!("no group after five tries: {failure}");
+    }
+
+    fn try_start(mut command: Command, words: &[&str]) -> Result<Group, String> {
         let mut child = command
             .args(["up", "--port", "0", "-o", "json"])
             .args((!words.iter().any(|word| word.starts_with("rust:"))).then_some("rust:counter"))
@@ -69,9 +86,9 @@ impl Group {
         };
         match ready {
             Ok(ready) => group.ready = ready,
-            Err(_) => panic!("no group: {}", group.rest_of_stderr()),
+            Err(_) => return Err(group.rest_of_stderr()),
         }
-        group
+        Ok(group)
     }
 
     fn endpoint(&self) -> &str {

@@ -131,8 +131,8 @@ impl Judge {
             }
         }
         if is_collecting {
-            self.collects.proposed(slot, ballot);
-            self.votes_for_trim(node, slot, ballot)?;
+            self.collects.cast(slot, ballot);
+            self.lacks_nothing(node, slot, ballot)?;
         }
         self.agreement_in(ballot.view)
             .voted(node, slot, round, named)?;

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What was proposed and decided about the trim of logs.
 pub(super) struct Collects {
-    /// Where a trim was proposed.
+    /// Where a trim was proposed in a classic round.
     proposed: BTreeSet<(Slot, Ballot)>,
+    /// Where somebody voted for one in a fast round, in which others may vote for something else.
+    cast: BTreeSet<(Slot, Ballot)>,
     /// Votes there that were cast where only a snapshot helped on.
     excused: BTreeSet<(NodeId, Slot, Ballot)>,
     /// The newest snapshot that a decided command names.
@@ -25,6 +27,7 @@ impl Collects {
     pub(super) fn new(level: Level) -> Collects {
         Collects {
             proposed: BTreeSet::new(),
+            cast: BTreeSet::new(),
             excused: BTreeSet::new(),
             decided: Slot::ZERO,
             trimmed: Slot::ZERO,
@@ -35,6 +38,10 @@ impl Collects {
 
     pub(super) fn proposed(&mut self, slot: Slot, ballot: Ballot) {
         self.proposed.insert((slot, ballot));
+    }
+
+    pub(super) fn cast(&mut self, slot: Slot, ballot: Ballot) {
+        self.cast.insert((slot, ballot));
     }
 
     pub(super) fn trimmed(&mut self, upto: Slot) {
@@ -99,7 +106,8 @@ impl Judge {
 
     /// `node` is about to write a vote. Others may have trimmed what it does not know to be decided at this moment.
     pub(in super::super) fn votes(&mut self, node: NodeId, slot: Slot, ballot: Ballot) {
-        let is_collect = self.collects.proposed.contains(&(slot, ballot));
+        let Collects { proposed, cast, .. } = &self.collects;
+        let is_collect = proposed.contains(&(slot, ballot)) || cast.contains(&(slot, ballot));
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
         // A damaged node may believe its own watermark no more.
         let is_behind = decided < self.collects.trimmed || self.damaged.contains(&node);
@@ -118,12 +126,17 @@ impl Judge {
         lacking.filter(|lacked| *lacked > held).collect()
     }
 
-    /// A vote of `node` leaves it: if it is for the trim of logs, its disk has a vote or a decision for each slot before, but for those
-    /// that others have decided where it can go on only with a snapshot.
+    /// A vote of `node` in a classic round leaves it: if it is for the trim of logs, it lacks nothing.
     pub(super) fn votes_for_trim(&self, node: NodeId, slot: Slot, ballot: Ballot) -> Judged {
-        if !self.collects.proposed.contains(&(slot, ballot)) {
-            return Ok(());
+        match self.collects.proposed.contains(&(slot, ballot)) {
+            true => self.lacks_nothing(node, slot, ballot),
+            false => Ok(()),
         }
+    }
+
+    /// A vote of `node` for the trim of logs leaves it: its disk has a vote or a decision for each slot before, but for those
+    /// that others have decided where it can go on only with a snapshot.
+    pub(super) fn lacks_nothing(&self, node: NodeId, slot: Slot, ballot: Ballot) -> Judged {
         let is_excused = self.collects.excused.contains(&(node, slot, ballot));
         let is_decided =
             |lacked: &Slot| self.log.contains_key(lacked) || self.chosen.value(*lacked).is_some();

@@ -16,14 +16,18 @@ use crate::{FastPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
+use std::collections::BTreeMap;
+
+/// Tells a survey from the next one. Boots are fewer.
+const OF_ANOTHER: u64 = 1 << 32;
 
 /// A survey of the other acceptors.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Repair {
     request: u64,
     heard: NodeSet,
-    /// Those that asked this one: they were without a vote when they did.
-    damaged: NodeSet,
+    /// Those that asked this one, and in which life: they were without a vote when they did.
+    damaged: BTreeMap<NodeId, u64>,
     promised: Ballot,
     voted: Slot,
     /// The newest leader that has decided all it found, and up to which slot that was.
@@ -37,7 +41,7 @@ impl Repair {
         Repair {
             request: boot,
             heard: NodeSet::empty(),
-            damaged: NodeSet::empty(),
+            damaged: BTreeMap::new(),
             promised: Ballot::ZERO,
             voted: Slot::ZERO,
             recovered: (Ballot::ZERO, Slot::ZERO),
@@ -45,17 +49,29 @@ impl Repair {
         }
     }
 
+    /// `node` lost records as well, and asks with `request`. It may have led with what this one forgot, and have got its followers after
+    /// they answered: all are asked anew once it has begun its new life.
+    fn also_lost(&mut self, node: NodeId, request: u64) {
+        let life = request & (OF_ANOTHER - 1);
+        if self.damaged.insert(node, life) == Some(life) {
+            return;
+        }
+        self.request += OF_ANOTHER;
+        self.heard = NodeSet::empty();
+        self.ask_at = Time(0);
+    }
+
     /// Whether each of the others has answered, or has lost its vote as well.
     fn has_asked(&self, others: NodeSet) -> bool {
-        let is_known = |node| self.heard.contains(node) || self.damaged.contains(node);
+        let is_known = |node| self.heard.contains(node) || self.damaged.contains_key(&node);
         others.iter().all(is_known)
     }
 
     /// How many have lost their votes, with this one.
     fn lost(&self) -> usize {
         self.damaged
-            .iter()
-            .filter(|node| !self.heard.contains(*node))
+            .keys()
+            .filter(|node| !self.heard.contains(**node))
             .count()
             + 1
     }
@@ -69,7 +85,7 @@ impl FastPaxos {
         effects: &mut Effects<Message>,
     ) {
         if let Some(repair) = &mut self.seat.repair {
-            repair.damaged.insert(from);
+            repair.also_lost(from, request);
         }
         if !self.seat.acceptor.is_voter() {
             return;

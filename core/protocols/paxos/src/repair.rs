@@ -23,8 +23,9 @@ use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
+use std::collections::BTreeMap;
 
-/// A request with this bit is to the leader. Boots are fewer.
+/// A request with this bit is to the leader. Below are boots, above is how often all were asked anew.
 pub(crate) const OF_LEADER: u64 = 1 << 32;
 
 /// A leader is asked once it was heard, and counts when it is heard again after its answer: it led meanwhile.
@@ -41,8 +42,8 @@ enum Asked {
 pub(crate) struct Repair {
     request: u64,
     heard: NodeSet,
-    /// Those that asked this one: they were without a vote when they did.
-    damaged: NodeSet,
+    /// Those that asked this one, and in which life: they were without a vote when they did.
+    damaged: BTreeMap<NodeId, u64>,
     /// What is known of the leader, where that is asked for as well.
     leader: Asked,
     promised: Ballot,
@@ -56,7 +57,7 @@ impl Repair {
         Repair {
             request: boot,
             heard: NodeSet::empty(),
-            damaged: NodeSet::empty(),
+            damaged: BTreeMap::new(),
             leader: Asked::Nobody,
             promised: Ballot::ZERO,
             voted: Slot::ZERO,
@@ -69,9 +70,22 @@ impl Repair {
         self.request | OF_LEADER
     }
 
+    /// `node` lost records as well, and asks with `request`. It may have led with what this one forgot, and have got its followers after
+    /// they answered: all are asked anew once it has begun its new life.
+    fn also_lost(&mut self, node: NodeId, request: u64) {
+        let life = request & (OF_LEADER - 1);
+        if self.damaged.insert(node, life) == Some(life) {
+            return;
+        }
+        self.request += 2 * OF_LEADER;
+        self.heard = NodeSet::empty();
+        self.leader = Asked::Nobody;
+        self.ask_at = Time(0);
+    }
+
     /// Whether each of the others has answered, or has lost its vote as well.
     fn has_asked(&self, others: NodeSet) -> bool {
-        let is_known = |node| self.heard.contains(node) || self.damaged.contains(node);
+        let is_known = |node| self.heard.contains(node) || self.damaged.contains_key(&node);
         others.iter().all(is_known)
     }
 
@@ -79,8 +93,8 @@ impl Repair {
     fn lost(&self) -> usize {
         let silent = self
             .damaged
-            .iter()
-            .filter(|node| !self.heard.contains(*node));
+            .keys()
+            .filter(|node| !self.heard.contains(**node));
         silent.count() + 1
     }
 
@@ -101,7 +115,7 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         if let Some(repair) = &mut self.seat.repair {
-            repair.damaged.insert(from);
+            repair.also_lost(from, request);
         }
         if !self.seat.acceptor.is_voter() {
             return;
@@ -239,6 +253,8 @@ impl Seat {
             (repair.has_asked(others) || hasty)
                 // Else nobody need know what these have lost.
                 && repair.lost() < quorums.phase2()
+                // A ballot that one of them led has a follower that tells of it.
+                && (repair.lost() == 1 || repair.lost() < quorums.phase1())
                 && (!asks_leader || repair.is_told_by_leader() || may_nobody_lead)
                 && self.acceptor.log.decided() >= repair.voted
         });

@@ -131,7 +131,6 @@ impl Judge {
             }
         }
         if is_collecting {
-            self.collects.cast(slot, ballot);
             self.lacks_nothing(node, slot, ballot)?;
         }
         self.agreement_in(ballot.view)

@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Collects {
     /// Where a trim was proposed in a classic round.
     proposed: BTreeSet<(Slot, Ballot)>,
-    /// Where somebody voted for one in a fast round, in which others may vote for something else.
-    cast: BTreeSet<(Slot, Ballot)>,
-    /// Votes there that were cast where only a snapshot helped on.
+    /// Votes, for whatever, that were cast where only a snapshot helped on.
     excused: BTreeSet<(NodeId, Slot, Ballot)>,
     /// The newest snapshot that a decided command names.
     decided: Slot,
@@ -27,7 +25,6 @@ impl Collects {
     pub(super) fn new(level: Level) -> Collects {
         Collects {
             proposed: BTreeSet::new(),
-            cast: BTreeSet::new(),
             excused: BTreeSet::new(),
             decided: Slot::ZERO,
             trimmed: Slot::ZERO,
@@ -38,10 +35,6 @@ impl Collects {
 
     pub(super) fn proposed(&mut self, slot: Slot, ballot: Ballot) {
         self.proposed.insert((slot, ballot));
-    }
-
-    pub(super) fn cast(&mut self, slot: Slot, ballot: Ballot) {
-        self.cast.insert((slot, ballot));
     }
 
     pub(super) fn trimmed(&mut self, upto: Slot) {
@@ -106,12 +99,10 @@ impl Judge {
 
     /// `node` is about to write a vote. Others may have trimmed what it does not know to be decided at this moment.
     pub(in super::super) fn votes(&mut self, node: NodeId, slot: Slot, ballot: Ballot) {
-        let Collects { proposed, cast, .. } = &self.collects;
-        let is_collect = proposed.contains(&(slot, ballot)) || cast.contains(&(slot, ballot));
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
         // A damaged node may believe its own watermark no more.
         let is_behind = decided < self.collects.trimmed || self.damaged.contains(&node);
-        if is_collect && is_behind {
+        if is_behind {
             self.collects.excused.insert((node, slot, ballot));
         }
     }

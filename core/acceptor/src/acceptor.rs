@@ -7,7 +7,7 @@
 use crate::gate::Gate;
 use crate::log::{Open, SlotLog};
 use crate::{Promise, Vote};
-use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
+use quorate_ordering::{Effect, Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ballot, Batch, Digest, NodeId, Persistence, Slot, Time, ValueId, ViewId, VoteKind,
@@ -101,6 +101,8 @@ pub struct Acceptor {
     elided: Slot,
     /// The newest snapshot for which the log may be trimmed, restated by each base.
     agreed: Option<(Slot, Digest)>,
+    /// Whether the replica is told what this acceptor votes for.
+    tells_tentative: bool,
     /// Writes and the answers that wait for them.
     pub gate: Gate<DurableAnswer>,
     /// Batches.
@@ -125,9 +127,15 @@ impl Acceptor {
             is_jump_unstated: false,
             elided: Slot::ZERO,
             agreed: None,
+            tells_tentative: false,
             gate: Gate::new(view, persistence),
             log: SlotLog::default(),
         }
+    }
+
+    /// The replica is told of each vote ([`Effect::Tentative`]).
+    pub fn set_tells_tentative(&mut self, tells: bool) {
+        self.tells_tentative = tells;
     }
 
     /// Restores the state that an earlier start recorded, and what of it was lost: the votes in some slots, or in any.
@@ -301,17 +309,25 @@ impl Acceptor {
         if self.is_voter {
             self.record_vote(ballot, slot, kind, batch.clone(), effects);
         }
-        self.log.put(
-            slot,
-            Open {
-                ballot,
-                kind,
-                batch,
-                is_recorded,
-            },
-        );
+        let open = Open {
+            ballot,
+            kind,
+            batch,
+            is_recorded,
+        };
+        self.hold(slot, open, effects);
         self.gate.after(answer);
         Verdict::Voted
+    }
+
+    /// Holds what it votes for, and tells the replica so unless it knows that already.
+    fn hold<M>(&mut self, slot: Slot, open: Open, effects: &mut Effects<M>) {
+        let is_known = |held: &Open| held.batch == open.batch;
+        if self.tells_tentative && !self.log.open(slot).is_some_and(is_known) {
+            let batch = open.batch.clone();
+            effects.push(Effect::Tentative { slot, batch });
+        }
+        self.log.put(slot, open);
     }
 
     /// Whether it may vote for a trim in `slot`: it holds a vote or a decision in every slot before, except those that only a snapshot
@@ -354,15 +370,13 @@ impl Acceptor {
         let kind = VoteKind::Fast(value);
         self.record_vote(ballot, slot, kind, batch.clone(), effects);
         let is_recorded = self.gate.is_on_disk();
-        self.log.put(
-            slot,
-            Open {
-                ballot,
-                kind,
-                batch,
-                is_recorded,
-            },
-        );
+        let open = Open {
+            ballot,
+            kind,
+            batch,
+            is_recorded,
+        };
+        self.hold(slot, open, effects);
         self.gate.after(DurableAnswer::Voted {
             ballot,
             slot,

@@ -25,6 +25,8 @@ pub struct Config {
     pub timing: Timing,
     /// Bounds of the protocol.
     pub limits: Limits,
+    /// Whether the replica is told of orders before they are decided ([`crate::Effect::Tentative`]).
+    pub tells_tentative: bool,
     /// Seed of the timeouts' randomness; different at each node and start.
     pub seed: u64,
 }
@@ -42,6 +44,7 @@ impl Config {
             damage: Damage::default(),
             timing: Timing::default(),
             limits: Limits::default(),
+            tells_tentative: false,
             seed,
         }
     }

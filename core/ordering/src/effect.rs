@@ -50,6 +50,15 @@ pub enum Effect<M> {
         /// Its batch.
         decision: Decision,
     },
+    /// This node votes for `batch` in `slot`: it is ordered there unless a later round decides otherwise. A later one for the same
+    /// slot takes the place of an earlier one. Only where [`crate::Config::tells_tentative`] asks for it; nothing may leave the
+    /// replica that depends on it.
+    Tentative {
+        /// The slot.
+        slot: Slot,
+        /// The batch.
+        batch: Batch,
+    },
     /// At `at`, on this node's clock, no leader knew a slot above `slot` to be decided: a replica that has executed
     /// `slot` has a state that was the newest then.
     Current {
@@ -119,6 +128,7 @@ impl<M> Effect<M> {
             },
             Effect::Persist { mark, record } => Effect::Persist { mark, record },
             Effect::Decide { slot, decision } => Effect::Decide { slot, decision },
+            Effect::Tentative { slot, batch } => Effect::Tentative { slot, batch },
             Effect::Role(role) => Effect::Role(role),
             Effect::Confirmed {
                 read,

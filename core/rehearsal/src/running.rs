@@ -270,6 +270,9 @@ impl Rehearsal {
                 unreachable!("{id} speaks all levels of a rehearsal, not {level} of {view:?}")
             }
             Output::Conflict(conflict) => self.node(id).failure = Some(conflict.to_string()),
+            Output::Speculate { .. } | Output::Confirm { .. } | Output::Undo { .. } => {
+                unreachable!("a rehearsal executes what is decided")
+            }
             // No host dies here, so no call is skipped.
             Output::Skip { .. }
             | Output::Role(_)

@@ -39,6 +39,9 @@ pub struct ReplicaConfig {
     pub payload_max: usize,
     /// When snapshots are taken.
     pub snapshots: Snapshots,
+    /// How many slots the objects may execute before they are decided; 0: none. The ordering must tell them
+    /// ([`quorate_ordering::Config::tells_tentative`]).
+    pub speculation: usize,
     /// Weight of the log since the last stable snapshot above which calls are refused, in bytes.
     pub log_bytes_max: u64,
     /// Commands in the log since the last stable snapshot above which calls are refused.
@@ -143,6 +146,7 @@ impl ReplicaConfig {
             kept: KeptLimits::default(),
             payload_max: PAYLOAD_BYTES_MAX,
             snapshots: Snapshots::Every(CheckpointPolicy::default()),
+            speculation: 0,
             log_bytes_max: 2 << 30,
             log_commands_max: 20_000_000,
         }

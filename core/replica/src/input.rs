@@ -52,12 +52,17 @@ pub enum Input<M> {
         /// The highest durable write.
         mark: Mark,
     },
-    /// The objects executed the steps of [`crate::Output::Execute`] for `slot`, in that order.
+    /// The objects executed the steps of [`crate::Output::Execute`] or [`crate::Output::Speculate`] for `slot`, in that order.
     Executed {
         /// The slot; slots come back in the order in which they were sent out.
         slot: Slot,
         /// What came of them.
         results: SlotResults,
+    },
+    /// The objects have the state that [`crate::Output::Undo`] asked for: what they tell from here on follows from it.
+    Undone {
+        /// The last slot that is executed in it.
+        after: Slot,
     },
     /// The objects have something to do at an agreed time, first of all at this one, or at none. Comes before the
     /// [`Input::Executed`] of the slot that changed it.

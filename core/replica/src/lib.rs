@@ -29,6 +29,7 @@ pub use local::signs::{KnownSign, KnownSigns};
 pub use local::storage::DiskRoom;
 pub use message::{PeerMessage, ReplicaMessage, SignsMessage};
 pub use objects::outcomes::{OutcomeHash, OutcomeStep, OutcomeTrail};
+pub use objects::speculation::Speculated;
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};
 pub use replicated::invitations::Invitation;

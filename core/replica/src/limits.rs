@@ -251,3 +251,12 @@ pub const ACTIVITY_SAMPLES: usize = 512;
 
 /// A date may be wrong by this part of its age when a sample is dropped.
 pub(crate) const ACTIVITY_SHARE: u64 = 16;
+
+/// Weight of calls that the objects may have of slots that are not decided, in bytes: the next slot may pass it.
+pub const SPECULATION_BYTES: usize = 8 << 20;
+
+/// Orders that are not decided and known ahead. They share their batches with the log.
+pub const SPECULATION_OFFERS: usize = 1 << 12;
+
+/// How long objects keep a state that is not decided: a replica that is cut off goes back to one that its reads may show.
+pub const SPECULATION_PATIENCE: Duration = Duration::from_millis(1_000);

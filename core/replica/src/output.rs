@@ -71,6 +71,27 @@ pub enum Output<M> {
         /// The steps, in this order.
         steps: SlotSteps,
     },
+    /// Like [`Output::Execute`], for a slot that is not decided: [`Output::Confirm`] or [`Output::Undo`] follows. Nothing that
+    /// comes of it may be seen outside of the objects until then.
+    Speculate {
+        /// The slot of the steps.
+        slot: Slot,
+        /// The environment all replicas agree on, if it is decided so.
+        stamp: Stamp,
+        /// The steps, in this order.
+        steps: SlotSteps,
+    },
+    /// The slot of an [`Output::Speculate`] is decided as it was sent, as are all before.
+    Confirm {
+        /// The slot.
+        slot: Slot,
+    },
+    /// Give the objects the state back that they had after `after`: as if what was sent out for later slots had never been. Answer
+    /// with [`crate::Input::Undone`].
+    Undo {
+        /// The last slot that stays executed.
+        after: Slot,
+    },
     /// The group decided to skip this call: unless its outcome was reported already, it is not executed and
     /// its outcome is [`quorate_types::Outcome::Skipped`]. This comes just before the slot's
     /// [`Output::Execute`], or any time after it.

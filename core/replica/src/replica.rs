@@ -32,6 +32,7 @@ use crate::local::waiting::Waiting;
 use crate::objects::outcomes::Outcomes;
 use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
+use crate::objects::speculation::{Speculated, Speculation};
 use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Role};
@@ -89,6 +90,7 @@ pub struct Replica<O: Ordering> {
     /// The slot last reported to the ordering as executed.
     pub(crate) reported: Slot,
     pub(crate) pipeline: Pipeline,
+    pub(crate) speculation: Speculation,
     pub(crate) freed: FreedReplies,
     pub(crate) waiting: Waiting,
     pub(crate) connections: Connections,
@@ -149,6 +151,7 @@ impl<O: Ordering> Replica<O> {
             replicated: Replicated::new(config.sessions_max, config.kept, config.view.clone()),
             reported: Slot::ZERO,
             pipeline: Pipeline::default(),
+            speculation: Speculation::default(),
             freed: FreedReplies::default(),
             waiting: Waiting::default(),
             connections: Connections::default(),
@@ -255,6 +258,7 @@ impl<O: Ordering> Replica<O> {
             Input::Link { peer, state } => self.link_changed(now, peer, state, out),
             Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, results } => self.executed(slot, results, out),
+            Input::Undone { after } => self.undone(after),
             Input::Due { at } => self.ticks.told(at),
             Input::Queried { read, outcome } => self.queried(now, read, outcome, out),
             Input::SnapshotTaken {
@@ -392,6 +396,7 @@ impl<O: Ordering> Replica<O> {
             self.own_poison.next_wake(),
             self.ticks.next_wake(),
             self.host_given_up_at(),
+            self.speculation.next_wake(),
         ] {
             earliest = Time::earlier(earliest, due);
         }
@@ -457,6 +462,12 @@ impl<O: Ordering> Replica<O> {
         self.pipeline.executed(self.replicated.applied)
     }
 
+    /// How often the objects went ahead of decisions.
+    #[must_use]
+    pub fn speculated(&self) -> Speculated {
+        self.speculation.counted()
+    }
+
     /// A start that begins with the state of this slot or a later one needs to know nothing of those before this start. `None` while
     /// this start does not know it itself, or knew all.
     #[must_use]
@@ -489,6 +500,7 @@ impl<O: Ordering> Replica<O> {
         self.line.check();
         self.reads.check();
         self.pipeline.check(self.replicated.applied);
+        self.speculation.check();
         let leads = matches!(self.role, Role::Leader { .. });
         assert!(
             !leads || self.is_replica() || planted(Plant::WitnessLeads),

@@ -131,6 +131,7 @@ impl<O: Ordering> Replica<O> {
                 slot,
                 decision: Decision::Batch(batch),
             } => self.decided(slot, batch, out),
+            Effect::Tentative { slot, batch } => self.offered(slot, batch, out),
             Effect::Repaired => {
                 if self.instances.repaired(place) {
                     out.push(Output::Repaired);

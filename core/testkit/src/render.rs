@@ -90,6 +90,7 @@ pub fn effect<P: ScriptedProtocol>(effect: &Effect<MessageOf<P>>) -> String {
             let Decision::Batch(value) = decision;
             format!("decide {slot} {}", batch(value))
         }
+        Effect::Tentative { slot, batch: value } => format!("tells {slot} {}", batch(value)),
         Effect::Role(Role::Leader { ballot: b }) => format!("leads {}", ballot(*b)),
         Effect::Role(Role::Candidate { ballot: b }) => format!("stands {}", ballot(*b)),
         Effect::Role(Role::Follower {

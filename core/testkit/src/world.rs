@@ -336,7 +336,7 @@ impl<P: WorldProtocol> World<P> {
             }
             Effect::Current { slot, at } => self.check_current(id, slot, at),
             Effect::Repaired => self.nodes.get_mut(&id).unwrap().disk.repaired(),
-            Effect::Unordered { .. } => {}
+            Effect::Tentative { .. } | Effect::Unordered { .. } => {}
             Effect::Conflict(conflict) => panic!("{conflict}"),
             Effect::NeedSnapshot { upto } => {
                 self.count += 1;

@@ -384,6 +384,16 @@ pub enum Plant {
     WokenInItsSlotParked,
     /// A call that was woken is executed again when it comes again.
     WokenExecutesAgain,
+    /// What was executed before its slot was decided counts, whatever is decided there.
+    TentativeNotCompared,
+    /// A read is answered though the state that it shows is not decided.
+    TentativeStateRead,
+    /// What objects told of a slot before they went back counts for what the slot holds now.
+    UndoneResultCounts,
+    /// A call that was executed ahead of its decision is executed ahead in a later slot, too.
+    AheadTwice,
+    /// A snapshot is taken of objects that are ahead of it.
+    AheadInSnapshot,
     /// A restored feed wakes its watchers in another order.
     WatchersInOtherOrder,
     /// The image of a feed does not say how many changes were trimmed.

@@ -27,6 +27,12 @@ pub(crate) enum EncoderJob {
         specs: Vec<HostedObject>,
         images: Vec<ObjectImage>,
     },
+    /// Make new objects from states that were frozen.
+    Undo {
+        after: Slot,
+        specs: Vec<HostedObject>,
+        frozen: Vec<(ObjectId, FrozenState)>,
+    },
     /// Free this, which may be large.
     Drop(Box<LiveObject>),
 }
@@ -40,6 +46,10 @@ pub(crate) enum EncoderDone {
     },
     Restored {
         slot: Slot,
+        outcome: Result<LiveObjects, String>,
+    },
+    Undone {
+        after: Slot,
         outcome: Result<LiveObjects, String>,
     },
 }
@@ -113,6 +123,14 @@ fn work(inbox: &Receiver<EncoderJob>, outbox: &SyncSender<EncoderDone>, waker: &
                     outcome: behind_calls(image_bytes, || restore(&specs, &images)),
                 }
             }
+            EncoderJob::Undo {
+                after,
+                specs,
+                frozen,
+            } => EncoderDone::Undone {
+                after,
+                outcome: made_again(&specs, frozen),
+            },
             EncoderJob::Drop(object) => {
                 drop(object);
                 continue;
@@ -148,15 +166,25 @@ fn bytes_of(images: &[ObjectImage]) -> usize {
     images.iter().map(|image| image.image.len()).sum()
 }
 
+/// New objects with these states.
+pub(crate) fn made_again(
+    specs: &[HostedObject],
+    frozen: Vec<(ObjectId, FrozenState)>,
+) -> Result<LiveObjects, String> {
+    restore(specs, &images_of(frozen))
+}
+
+fn images_of(frozen: Vec<(ObjectId, FrozenState)>) -> Vec<ObjectImage> {
+    let images = frozen.into_iter().map(|(object, state)| ObjectImage {
+        object,
+        image: state(),
+    });
+    images.collect()
+}
+
 /// The images of these states, and how many bytes they have.
 fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> (usize, EncoderDone) {
-    let images: Vec<ObjectImage> = frozen
-        .into_iter()
-        .map(|(object, state)| ObjectImage {
-            object,
-            image: state(),
-        })
-        .collect();
+    let images = images_of(frozen);
     let parts = images_list(&images);
     let bytes = bytes_of(&images);
     let done = EncoderDone::Encoded {

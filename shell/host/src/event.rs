@@ -55,6 +55,11 @@ pub enum HostEvent {
         /// The reason.
         reason: String,
     },
+    /// The objects have the state back that they had after this slot.
+    Undone {
+        /// The last slot that is executed in it.
+        after: Slot,
+    },
     /// The host process works (again).
     Up,
     /// The host process stopped; it is started again unless `is_final`.

@@ -89,6 +89,35 @@ impl Host {
         }
     }
 
+    /// Executes `steps`, of a slot that is not decided, like [`Host::execute`]. [`Host::confirm`] or [`Host::undo`] follows.
+    pub fn speculate(&mut self, slot: Slot, stamp: Stamp, steps: impl Into<SlotSteps>) {
+        let steps = steps.into();
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.speculate(slot, stamp, steps),
+            Objects::OtherProcess(objects) => objects.speculate(slot, stamp, steps),
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
+        }
+    }
+
+    /// Everything up to `slot` is decided as it was handed in.
+    pub fn confirm(&mut self, slot: Slot) {
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.confirm(slot),
+            Objects::OtherProcess(objects) => objects.confirm(slot),
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
+        }
+    }
+
+    /// Gives the objects the state back that they had after `after`, as if later slots had never been handed in;
+    /// [`HostEvent::Undone`] follows what was told of them.
+    pub fn undo(&mut self, after: Slot) {
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.undo(after),
+            Objects::OtherProcess(objects) => objects.undo(after),
+            Objects::None(_) => unreachable!("{NOTHING_EXECUTES}"),
+        }
+    }
+
     /// The group skips a call: unless its outcome was told already, it is not executed and its outcome is
     /// [`Outcome::Skipped`]. A host that stayed down for this call starts again.
     pub fn skip(&mut self, slot: Slot, index: u32) {

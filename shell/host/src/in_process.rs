@@ -5,7 +5,7 @@
 use crate::arguments::CallView;
 use crate::builtin::create;
 use crate::config::HostedObject;
-use crate::encoder::{Encoder, EncoderDone, EncoderJob};
+use crate::encoder::{Encoder, EncoderDone, EncoderJob, made_again};
 use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
@@ -39,10 +39,15 @@ pub(crate) struct InProcess {
     executed: Slot,
     /// A state that is encoded once [`InProcess::encode`] says so.
     frozen: Option<(Slot, Vec<(ObjectId, FrozenState)>)>,
+    /// The states before slots that were executed and are not decided: as many as the replica speculates.
+    before: VecDeque<(Slot, Vec<(ObjectId, FrozenState)>)>,
+    /// Everything up to here is decided.
+    confirmed: Slot,
 }
 
 enum Work {
     Execute(Slot, Stamp, SlotSteps),
+    Undo(Slot),
     Query(ReadId, ObjectId, Bytes),
     Snapshot(Slot),
     Encode(Slot),
@@ -74,11 +79,28 @@ impl InProcess {
             skips: BTreeSet::new(),
             executed: Slot::ZERO,
             frozen: None,
+            before: VecDeque::new(),
+            confirmed: Slot::ZERO,
         })
     }
 
     pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
+        self.confirm(slot);
+        self.speculate(slot, stamp, steps);
+    }
+
+    pub(crate) fn speculate(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
         self.waiting.push_back(Work::Execute(slot, stamp, steps));
+    }
+
+    /// The states before these slots are not gone back to.
+    pub(crate) fn confirm(&mut self, slot: Slot) {
+        self.confirmed = slot;
+        while self.before.pop_front_if(|(at, _)| *at <= slot).is_some() {}
+    }
+
+    pub(crate) fn undo(&mut self, after: Slot) {
+        self.waiting.push_back(Work::Undo(after));
     }
 
     /// A call that waits or comes next is not executed; one that was executed stays so.
@@ -114,6 +136,7 @@ impl InProcess {
         {
             match work {
                 Work::Execute(slot, stamp, steps) => self.execute_now(slot, stamp, &steps),
+                Work::Undo(after) => self.begin_undo(after),
                 Work::Query(read, object, payload) => self.query_now(read, object, &payload),
                 Work::Snapshot(slot) => self.freeze(slot),
                 Work::Encode(slot) => self.encode_now(slot),
@@ -123,6 +146,9 @@ impl InProcess {
     }
 
     fn execute_now(&mut self, slot: Slot, stamp: Stamp, steps: &SlotSteps) {
+        if slot > self.confirmed {
+            self.before.push_back((slot, self.freeze_all()));
+        }
         let mut done = SlotResults::default();
         done.steps.reserve_exact(steps.len());
         for step in steps.iter() {
@@ -160,13 +186,40 @@ impl InProcess {
     }
 
     fn freeze(&mut self, slot: Slot) {
-        let frozen = self
-            .objects
-            .iter()
-            .map(|(id, object)| (id, object.snapshot()))
-            .collect();
         // One that was frozen before and not encoded is given up.
-        self.frozen = Some((slot, frozen));
+        self.frozen = Some((slot, self.freeze_all()));
+    }
+
+    fn freeze_all(&self) -> Vec<(ObjectId, FrozenState)> {
+        let objects = self.objects.iter();
+        objects
+            .map(|(id, object)| (id, object.snapshot()))
+            .collect()
+    }
+
+    /// Makes the objects anew that were there before the first slot after `after`.
+    fn begin_undo(&mut self, after: Slot) {
+        self.executed = self.executed.min(after);
+        let first = self.before.iter().position(|(slot, _)| *slot > after);
+        let mut undone = first.map(|first| self.before.split_off(first));
+        let Some((_, frozen)) = undone.as_mut().and_then(VecDeque::pop_front) else {
+            self.events.push(HostEvent::Undone { after });
+            return;
+        };
+        let specs = self.specs.clone();
+        let job = EncoderJob::Undo {
+            after,
+            specs,
+            frozen,
+        };
+        match self.encoder.submit(job) {
+            Ok(()) => self.restoring = Some(after),
+            // Snapshots are still being encoded: it cannot wait for them.
+            Err(EncoderJob::Undo { specs, frozen, .. }) => {
+                self.undone(after, made_again(&specs, frozen));
+            }
+            Err(_) => unreachable!("it is given back as it was"),
+        }
     }
 
     fn encode_now(&mut self, slot: Slot) {
@@ -219,22 +272,46 @@ impl InProcess {
                     parts,
                 }),
                 EncoderDone::Restored { slot, outcome } => self.restored(slot, outcome),
+                EncoderDone::Undone { after, outcome } => {
+                    self.restoring = None;
+                    self.undone(after, outcome);
+                    self.flush();
+                }
             }
         }
         events.append(&mut self.events);
+    }
+
+    fn replace(&mut self, objects: LiveObjects) {
+        for (id, object) in objects {
+            if let Some(old) = self.objects.insert(id, object) {
+                // A full queue means the old state is freed here, with a pause.
+                drop(self.encoder.submit(EncoderJob::Drop(Box::new(old))));
+            }
+        }
+        self.tell_due();
+    }
+
+    fn undone(&mut self, after: Slot, outcome: Result<LiveObjects, String>) {
+        match outcome {
+            Ok(objects) => {
+                self.replace(objects);
+                self.events.push(HostEvent::Undone { after });
+            }
+            Err(reason) => self.events.push(HostEvent::Down {
+                reason: format!("the state after {after} cannot be restored: {reason}"),
+                call: None,
+                is_final: true,
+            }),
+        }
     }
 
     fn restored(&mut self, slot: Slot, outcome: Result<LiveObjects, String>) {
         assert_eq!(self.restoring.take(), Some(slot), "restores end in order");
         match outcome {
             Ok(objects) => {
-                for (id, object) in objects {
-                    if let Some(old) = self.objects.insert(id, object) {
-                        // A full queue means the old state is freed here, with a pause.
-                        drop(self.encoder.submit(EncoderJob::Drop(Box::new(old))));
-                    }
-                }
-                self.tell_due();
+                self.before.clear();
+                self.replace(objects);
                 self.events.push(HostEvent::Restored { slot });
             }
             Err(reason) => self.events.push(HostEvent::RestoreFailed { slot, reason }),

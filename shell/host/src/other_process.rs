@@ -5,6 +5,7 @@
 //! not in the log, is answered with an error when it ends the process.
 
 mod images;
+mod taking_back;
 
 use crate::activity::Activity;
 use crate::child::{Process, await_ready};
@@ -23,11 +24,11 @@ use crate::protocol::{Greeted, Reply, Told, put_restore};
 use crate::scratch::Scratch;
 use crate::sending::{LeftOut, send_work, with_left_out};
 use crate::watch::Watch;
-use crate::work_log::{HostWork, Sent, WorkLog};
+use crate::work_log::{HostWork, WorkLog};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Outcome, Slot, SlotSteps, Stamp};
+use quorate_types::{ObjectId, Slot, SlotSteps, Stamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,6 +48,10 @@ pub(crate) struct OtherProcess {
     newest: Slot,
     /// Whether an image of the host's own is asked for and not yet there.
     is_shortening: bool,
+    /// An image of the host's own, of a state that is not decided yet.
+    undecided: Option<(Slot, Vec<ObjectImage>)>,
+    /// Everything up to here is decided.
+    confirmed: Slot,
     /// WorkLog weight at which the host makes an image of its own.
     shorten_at: usize,
     last_death: Option<Death>,
@@ -128,6 +133,8 @@ impl OtherProcess {
             watch: Watch::new(Instant::now()),
             newest: Slot::ZERO,
             is_shortening: false,
+            undecided: None,
+            confirmed: Slot::ZERO,
             shorten_at: WORK_LOG_BYTES_MAX,
             last_death: None,
             ended_reads: EndedReads::default(),
@@ -143,6 +150,11 @@ impl OtherProcess {
     }
 
     pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
+        self.confirm(slot);
+        self.speculate(slot, stamp, steps);
+    }
+
+    pub(crate) fn speculate(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
         self.newest = slot;
         // The work log outlives the slot's batch: it must not keep that in memory.
         let steps = steps.to_vec();
@@ -154,41 +166,6 @@ impl OtherProcess {
             self.is_shortening = true;
             let is_private = true;
             self.work_log.push(HostWork::Snapshot { slot, is_private });
-        }
-    }
-
-    /// A call is not executed, unless its outcome was told. A process that has it already is replaced by
-    /// one that does not get it.
-    pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
-        let sent = match self.work_log.open_execution(slot) {
-            Some(sent) => sent,
-            None if slot > self.newest => Sent::NotYet,
-            None => return,
-        };
-        self.left_out.insert((slot, index), Outcome::Skipped);
-        let is_down_for_it = self
-            .last_death
-            .as_ref()
-            .and_then(|death| death.call.as_ref())
-            .is_some_and(|call| call.slot == Some(slot) && call.index == index);
-        match &self.life {
-            Life::Over if is_down_for_it => {
-                let until = Instant::now();
-                self.life = Life::Waiting { until };
-            }
-            Life::Up { .. } if sent == Sent::Already => {
-                let skipped = std::io::Error::other("the group skips a call that it has");
-                self.died(&ProcessEnd::Stream(Some(skipped)));
-            }
-            Life::Over
-            | Life::Up { .. }
-            | Life::Starting { .. }
-            | Life::Restoring { .. }
-            | Life::Waiting { .. } => {}
-        }
-        if is_down_for_it {
-            self.last_death = None;
-            self.watch.release();
         }
     }
 
@@ -222,6 +199,8 @@ impl OtherProcess {
 
     pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         self.newest = slot;
+        self.confirmed = slot;
+        self.undecided = None;
         if matches!(self.life, Life::Over) {
             self.begin_with(slot, images);
         } else {
@@ -419,15 +398,6 @@ impl OtherProcess {
         self.life = Life::Up { process };
         self.events.push(HostEvent::Up);
         self.flush();
-    }
-
-    /// As if the call had never begun: the next process gets all but that call.
-    fn spent(&mut self, slot: Slot, index: u32, outcome: Outcome) {
-        if self.work_log.executing().is_none_or(|(at, _)| at != slot) {
-            return self.out_of_step();
-        }
-        self.left_out.insert((slot, index), fit(outcome));
-        self.died(&ProcessEnd::Spent);
     }
 
     /// What the process has executed before the read is in the work log, so a new one has the right state.

@@ -222,6 +222,37 @@ impl WorkLog {
         self.base = Some((slot, images));
     }
 
+    /// Takes out the calls of slots after `after`, and images of such states. Says whether the present process has one of them.
+    pub(crate) fn undo(&mut self, after: Slot) -> bool {
+        let (sent, answered) = (self.sent, self.answered);
+        let mut is_sent = false;
+        let mut place = 0;
+        self.entries.retain(|entry| {
+            let is_kept = match entry.work {
+                HostWork::Execute { slot, .. } | HostWork::Snapshot { slot, .. } => slot <= after,
+                HostWork::Query { .. } | HostWork::Restore { .. } => true,
+            };
+            if !is_kept {
+                self.weight -= weight(&entry.work);
+                self.sent -= usize::from(place < sent);
+                self.answered -= usize::from(place < answered);
+                is_sent |= place < sent;
+            }
+            place += 1;
+            is_kept
+        });
+        is_sent
+    }
+
+    /// Whether an image of the host's own is asked for and not made.
+    pub(crate) fn is_shortening(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| match entry.work {
+            HostWork::Snapshot { is_private, .. } => is_private && !entry.is_told,
+            HostWork::Execute { .. } | HostWork::Query { .. } | HostWork::Restore { .. } => false,
+        })
+    }
+
     /// Drops all calls: the next process takes over `images`, and then answers what it is asked.
     pub(crate) fn begin_with(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         let queries = self.entries.drain(..).filter_map(|entry| match entry.work {

@@ -19,6 +19,8 @@ pub struct LimitsConfig {
     pub peer_queue: usize,
     /// What a leader does about a peer that does not keep up.
     pub flow: FlowConfig,
+    /// Slots whose calls this node's objects may execute before they are decided; 0 for none.
+    pub speculation: usize,
 }
 
 /// What a leader does about a peer that does not keep up: see [`Flow`]. For experiments.
@@ -44,11 +46,15 @@ impl Default for LimitsConfig {
             clients_bytes: limits.clients_bytes,
             peer_queue: limits.peer_queue,
             flow: FlowConfig::Credit,
+            speculation: 0,
         }
     }
 }
 
 impl LimitsConfig {
+    /// The most slots that objects may be ahead of decisions.
+    pub const SPECULATION_MAX: usize = 1024;
+
     /// The bounds of an ordering.
     pub(crate) fn of_ordering(&self) -> Limits {
         let flow = match self.flow {
@@ -73,6 +79,10 @@ impl LimitsConfig {
         if self.clients_bytes < self.client_queue {
             return Err("limits.clients_bytes: is below limits.client_queue".to_owned());
         }
+        if self.speculation > LimitsConfig::SPECULATION_MAX {
+            let most = LimitsConfig::SPECULATION_MAX;
+            return Err(format!("limits.speculation: takes 0 to {most} slots"));
+        }
         if self.flow == FlowConfig::Blocking(0) {
             return Err("limits.flow: blocking takes at least 1 value".to_owned());
         }
@@ -87,6 +97,19 @@ mod tests {
     fn read(text: &str) -> Result<FlowConfig, String> {
         let limits: LimitsConfig = toml::from_str(text).map_err(|error| error.to_string())?;
         limits.check().map(|()| limits.flow)
+    }
+
+    #[test]
+    fn objects_go_ahead_by_a_bounded_number_of_slots() {
+        let read = |slots: usize| -> Result<usize, String> {
+            let text = format!("speculation = {slots}");
+            let limits: LimitsConfig = toml::from_str(&text).map_err(|error| error.to_string())?;
+            limits.check().map(|()| limits.speculation)
+        };
+        assert_eq!(read(0), Ok(0));
+        assert_eq!(read(1024), Ok(1024));
+        let refused = read(1025).expect_err("it is too far");
+        assert!(refused.contains("0 to 1024"), "{refused}");
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub(crate) fn restore(
                 | HostEvent::Down { .. }
                 | HostEvent::Hanging { .. }
                 | HostEvent::Executed { .. }
+                | HostEvent::Undone { .. }
                 | HostEvent::Queried { .. }
                 | HostEvent::Imaged { .. }
                 | HostEvent::ImageFailed { .. } => {}

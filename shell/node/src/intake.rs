@@ -208,6 +208,7 @@ impl Node {
                 self.timings.executed(now, slot);
                 self.feed(now, Input::Executed { slot, results })
             }
+            HostEvent::Undone { after } => self.feed(now, Input::Undone { after }),
             HostEvent::Due { at } => self.feed(now, Input::Due { at }),
             HostEvent::Queried { read, outcome } => {
                 self.feed(now, Input::Queried { read, outcome })

@@ -63,6 +63,12 @@ impl Node {
                 }
             }
             Output::Execute { slot, stamp, steps } => self.host.execute(slot, stamp, steps),
+            Output::Speculate { slot, stamp, steps } => self.host.speculate(slot, stamp, steps),
+            Output::Confirm { slot } => self.host.confirm(slot),
+            Output::Undo { after } => {
+                tracing::debug!(%after, "what was executed ahead of decisions is undone");
+                self.host.undo(after);
+            }
             Output::Skip { slot, index } => {
                 tracing::warn!(%slot, index, "the group skips a call");
                 self.host.skip(slot, index);

@@ -2,6 +2,7 @@
 //!
 //! Everything that can be refused is refused before the first peer is dialled.
 
+use crate::LimitsConfig;
 use crate::admin;
 use crate::certificates::read_certificates;
 use crate::client_turns::ClientTurns;
@@ -30,7 +31,7 @@ use crate::{NodeConfig, NodeError};
 use mio::{Poll, Waker};
 use quorate_any::AnyOrdering;
 use quorate_host::{Host, UnkeptState};
-use quorate_ordering::{Config, Limits, Past, Standing, Timing};
+use quorate_ordering::{Config, Past, Standing, Timing};
 use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
@@ -154,8 +155,7 @@ fn assemble(
     let disks = (store, directory.disk().clone());
     let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker.clone())
         .map_err(system("cannot start the snapshot thread"))?;
-    let limits = config.limits.of_ordering();
-    let ordering = ordering(&identity, first, (entropy.next(), limits), now)?;
+    let ordering = ordering(&identity, first, (entropy.next(), config.limits), now)?;
     let own = ReplicaConfig {
         fresh: Incarnation(entropy.next()),
         ..replica_config(config, &identity)
@@ -539,11 +539,12 @@ fn part_views(
 fn ordering(
     identity: &OwnIdentity,
     (view, past): (View, Past),
-    (seed, limits): (u64, Limits),
+    (seed, limits): (u64, LimitsConfig),
     now: Time,
 ) -> Result<AnyOrdering, NodeError> {
     let config = Config {
-        limits,
+        limits: limits.of_ordering(),
+        tells_tentative: limits.speculation > 0,
         standing: match identity.votes_as {
             Some(own) if view.incarnation(identity.node) == Some(own) => Standing::Voter,
             Some(_) | None => Standing::Observer,
@@ -578,6 +579,7 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     let is_first = identity.group == GroupId::FIRST;
     ReplicaConfig {
         snapshots,
+        speculation: config.limits.speculation,
         role: match config.witness {
             true => MemberRole::Witness,
             false => MemberRole::Replica,

@@ -100,6 +100,12 @@ pub struct NodeStatus {
     /// Milliseconds by which agreed time is ahead of a majority's clocks; 0 within a second.
     #[serde(default)]
     pub agreed_ahead_ms: i64,
+    /// Slots that were decided as the objects had executed them before, since this start.
+    #[serde(default)]
+    pub executed_ahead: u64,
+    /// Slots that were executed before their decision, and undone, since this start.
+    #[serde(default)]
+    pub undone: u64,
     /// Whether a snapshot is being fetched or installed.
     #[serde(default)]
     pub is_fetching: bool,
@@ -336,6 +342,8 @@ impl Node {
                 .difference
                 .as_ref()
                 .map(|difference| DriftStatus::new(difference, objects)),
+            executed_ahead: self.replica.speculated().kept,
+            undone: self.replica.speculated().undone,
             is_fetching: status.is_fetching,
             clock_off_ms: status.clocks.own / 1_000_000,
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,

@@ -129,6 +129,7 @@ impl FastPaxos {
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
         let before = config.view.first_slot.previous();
         restore(&mut acceptor, recovered, &config.damage, before)?;
+        acceptor.set_tells_tentative(config.tells_tentative);
         let is_alone = config.view.acceptors.len() == 1;
         let patience = if is_alone {
             Duration::ZERO

@@ -141,6 +141,7 @@ impl MultiPaxos {
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
         let before = config.view.first_slot.previous();
         restore(&mut acceptor, recovered, &config.damage, before)?;
+        acceptor.set_tells_tentative(config.tells_tentative);
         let may_be_bound = acceptor.promised() > Ballot::ZERO || config.damage.was_found();
         if may_be_bound && !planted(Plant::LeaseForgotten) {
             // A lease granted before the restart is forgotten, so assume that one was granted.

@@ -528,6 +528,7 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         if !self.is_only_kept(slot) {
+            self.undo_all(out);
             self.pipeline.hold(self.replicated.applied);
         }
         self.fetch.state = State::Installing { slot };

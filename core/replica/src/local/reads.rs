@@ -6,7 +6,9 @@
 use crate::limits::{READS_BYTES, READS_WAITING};
 use quorate_ordering::ReadId;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{ConnectionId, NodeId, ObjectId, SessionId, Slot, Tenancy, Time, Value};
+use quorate_types::{
+    ConnectionId, NodeId, ObjectId, Outcome, SessionId, Slot, Tenancy, Time, Value,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A client's read.
@@ -66,6 +68,10 @@ pub(crate) struct Query {
     pub(crate) current_at: Option<Time>,
     /// The time until which the answer may be sent, under a lease.
     pub(crate) until: Option<Time>,
+    /// The newest slot in the state that it shows that was not decided when it was asked.
+    pub(crate) observed: Option<Slot>,
+    /// The answer, while that slot is not decided.
+    pub(crate) answer: Option<Outcome>,
 }
 
 /// A read of any state that waits for a slot.
@@ -87,6 +93,8 @@ pub(crate) struct Reads {
     asked: BTreeMap<ReadId, (Way, Group)>,
     ready: VecDeque<Ready>,
     queries: BTreeMap<ReadId, Query>,
+    /// Queries that are answered and wait for a decision.
+    answered: usize,
     /// Bytes of reads that the objects have and that were refused: the host keeps them, so they take their place until it
     /// answers.
     given_up: BTreeMap<ReadId, usize>,
@@ -318,13 +326,62 @@ impl Reads {
 
     /// Takes the reads that the objects have: what they answer later is told to nobody.
     pub(crate) fn give_up_queries(&mut self) -> Vec<Read> {
-        let queries = std::mem::take(&mut self.queries).into_iter();
-        queries
-            .map(|(id, query)| {
+        let mut reads = Vec::with_capacity(self.queries.len());
+        for (id, query) in std::mem::take(&mut self.queries) {
+            if query.answer.is_some() {
+                self.went([&query.read].into_iter());
+            } else {
                 self.given_up.insert(id, query.read.payload.len());
-                query.read
-            })
-            .collect()
+            }
+            reads.push(query.read);
+        }
+        self.answered = 0;
+        reads
+    }
+
+    /// The newest slot that was not decided when this read was asked, of the state that it shows.
+    pub(crate) fn observed(&self, id: ReadId) -> Option<Slot> {
+        self.queries.get(&id)?.observed
+    }
+
+    /// The objects answered, and what they showed is not decided.
+    pub(crate) fn keep_answer(&mut self, id: ReadId, outcome: Outcome) {
+        if let Some(query) = self.queries.get_mut(&id) {
+            query.answer = Some(outcome);
+            self.answered += 1;
+        }
+    }
+
+    /// Takes the reads that are answered and whose newest slot is one of these.
+    pub(crate) fn take_answered(
+        &mut self,
+        is_meant: impl Fn(Slot) -> bool,
+    ) -> Vec<(Query, Outcome)> {
+        if self.answered == 0 {
+            return Vec::new();
+        }
+        let is_taken = |_: &ReadId, query: &mut Query| {
+            query.answer.is_some() && query.observed.is_some_and(&is_meant)
+        };
+        let mut taken = Vec::new();
+        for (_, mut query) in self.queries.extract_if(.., is_taken) {
+            let answer = query.answer.take();
+            taken.extend(answer.map(|outcome| (query, outcome)));
+        }
+        self.answered -= taken.len();
+        self.went(taken.iter().map(|(query, _)| &query.read));
+        taken
+    }
+
+    /// The objects went back to the state after `after`, which is decided up to a slot, and not decided up to another one: reads
+    /// that they have not answered show that.
+    pub(crate) fn shows(&mut self, after: Slot, (executed, observed): (Slot, Option<Slot>)) {
+        for query in self.queries.values_mut() {
+            if query.observed.is_some_and(|slot| slot > after) {
+                query.slot = query.slot.max(executed);
+                query.observed = observed;
+            }
+        }
     }
 
     /// The objects answered; `None` for a read that was given up.
@@ -366,5 +423,7 @@ impl Reads {
         assert_eq!(payloads.clone().count() + given_up.len(), self.count);
         let bytes = payloads.sum::<usize>() + given_up.sum::<usize>();
         assert_eq!(bytes, self.bytes);
+        let answered = self.queries.values().filter(|query| query.answer.is_some());
+        assert_eq!(answered.count(), self.answered);
     }
 }

@@ -16,9 +16,13 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn hand_out(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let barred = self.own_poison.barred();
         self.pipeline.bar(barred.filter(|_| self.is_replica()));
-        while let Some(work) = self.pipeline.next() {
+        while let Some(work) = self.next_work(now, out) {
             match work {
-                Work::Calls(calls) if self.is_replica() => self.execute(calls, out),
+                Work::Calls(calls) if self.is_replica() => {
+                    if let Some(calls) = self.not_ahead(now, calls, out) {
+                        self.execute(calls, out);
+                    }
+                }
                 Work::Calls(calls) => self.pass(&calls),
                 Work::Snapshot(slot) => out.push(Output::TakeSnapshot { slot }),
             }
@@ -30,6 +34,7 @@ impl<O: Ordering> Replica<O> {
         }
         self.tend_held(now, out);
         self.refuse_unserved(now, out);
+        self.speculate(now, out);
     }
 
     /// Refuses parked calls, and reads that wait for objects which may never go on, so that clients ask another node: its answered keepalives
@@ -117,6 +122,8 @@ impl<O: Ordering> Replica<O> {
             current_at,
             until: None,
             read,
+            observed: None,
+            answer: None,
         };
         self.query(query, out);
     }
@@ -134,7 +141,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn query(&mut self, query: Query, out: &mut Vec<Output<O::Message>>) {
+    fn query(&mut self, mut query: Query, out: &mut Vec<Output<O::Message>>) {
+        query.observed = self.speculation.observed();
         let (object, payload) = (query.read.object, query.read.payload.clone());
         let read = self.reads.query(query);
         out.push(Output::Query {
@@ -202,6 +210,8 @@ impl<O: Ordering> Replica<O> {
                     slot,
                     current_at: None,
                     until,
+                    observed: None,
+                    answer: None,
                 };
                 self.query(query, out);
             }
@@ -217,9 +227,53 @@ impl<O: Ordering> Replica<O> {
         outcome: Outcome,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let Some(query) = self.reads.queried(id) else {
-            return;
-        };
+        let observed = self.reads.observed(id);
+        if observed.is_some_and(|slot| self.speculation.is_undone(slot)) {
+            if let Some(query) = self.reads.queried(id) {
+                self.ask_again(query, out);
+            }
+        } else if observed.is_some_and(|slot| !self.speculation.is_decided(slot))
+            && !planted(Plant::TentativeStateRead)
+        {
+            self.reads.keep_answer(id, outcome);
+        } else if let Some(query) = self.reads.queried(id) {
+            self.answer_query(now, query, outcome, out);
+        }
+    }
+
+    /// Answers the reads whose state is decided by now.
+    pub(crate) fn answer_observed(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let speculation = &self.speculation;
+        let answered = self
+            .reads
+            .take_answered(|slot| speculation.is_decided(slot));
+        for (query, outcome) in answered {
+            self.answer_query(now, query, outcome, out);
+        }
+    }
+
+    /// Asks again what was read of a state that is undone after `after`.
+    pub(crate) fn ask_undone(&mut self, after: Slot, out: &mut Vec<Output<O::Message>>) {
+        for (query, _) in self.reads.take_answered(|slot| slot > after) {
+            self.ask_again(query, out);
+        }
+    }
+
+    /// It showed a state that is undone: it shows the one to which the objects go back.
+    fn ask_again(&mut self, query: Query, out: &mut Vec<Output<O::Message>>) {
+        let executed = self.pipeline.handed_out(self.replicated.applied);
+        let slot = query.slot.max(executed);
+        self.query(Query { slot, ..query }, out);
+    }
+
+    fn answer_query(
+        &mut self,
+        now: Time,
+        query: Query,
+        outcome: Outcome,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let slot = query.slot.max(query.observed.unwrap_or_default());
         let read = query.read;
         if self.quarantine.is_set() {
             refuse(
@@ -236,7 +290,7 @@ impl<O: Ordering> Replica<O> {
             let current_at = query.current_at;
             let message = ToClient::Read {
                 request: read.request,
-                slot: query.slot,
+                slot,
                 age: current_at.map_or(Duration::ZERO, |at| now.since(at)),
                 outcome,
             };

@@ -8,4 +8,5 @@ pub(crate) mod outcomes;
 pub(crate) mod pipeline;
 pub(crate) mod results;
 pub(crate) mod snapshots;
+pub(crate) mod speculation;
 pub(crate) mod turns;

@@ -74,6 +74,21 @@ impl Pipeline {
         self.queue.push_back(work);
     }
 
+    /// The work that comes next.
+    pub(crate) fn front_work(&self) -> Option<&Work> {
+        self.queue.front()
+    }
+
+    /// Whether nothing but room holds work back.
+    pub(crate) fn is_open(&self) -> bool {
+        self.held.is_none() && self.gap.is_none() && self.stop.is_none() && self.barred.is_none()
+    }
+
+    /// Whether the objects have everything that is decided.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.is_open() && self.queue.is_empty()
+    }
+
     /// Takes the next work for the objects, if they may have more; the caller sends it.
     pub(crate) fn next(&mut self) -> Option<Work> {
         if self.held.is_some() || self.gap.is_some() {

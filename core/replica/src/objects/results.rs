@@ -29,6 +29,12 @@ impl<O: Ordering> Replica<O> {
         results: SlotResults,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        if self.speculation.is_undone(slot) && !planted(Plant::UndoneResultCounts) {
+            return;
+        }
+        let Some(results) = self.speculation.keep(slot, results) else {
+            return;
+        };
         let Some(calls) = self.pipeline.finish(slot) else {
             return;
         };

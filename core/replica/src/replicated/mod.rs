@@ -98,18 +98,9 @@ impl Replicated {
         }
     }
 
-    /// Takes over a batch's stamp as the objects see it: agreed time rises from batch to batch. A leader's
-    /// stamps are above all that it knows, but a slot of an older leader may be chosen before its own.
+    /// Takes over a batch's stamp as the objects see it.
     pub(crate) fn stamped(&mut self, stamp: Stamp) {
-        let rising = stamp.wall.max(Wall(self.stamp.wall.0 + 1));
-        self.stamp = Stamp {
-            wall: if planted(Plant::WallGoesBack) {
-                stamp.wall
-            } else {
-                rising
-            },
-            ..stamp
-        };
+        self.stamp = rising(self.stamp, stamp);
     }
 
     /// Whether an expiry judged at `judged_by` ends the session: no command of the session was decided since,
@@ -172,4 +163,14 @@ impl Frozen {
             },
         }
     }
+}
+
+/// A batch's stamp as the objects see it after the one before: agreed time rises from batch to batch. A leader's stamps are above all
+/// that it knows, but a slot of an older leader may be chosen before its own.
+pub(crate) fn rising(before: Stamp, stamp: Stamp) -> Stamp {
+    if planted(Plant::WallGoesBack) {
+        return stamp;
+    }
+    let wall = stamp.wall.max(Wall(before.wall.0 + 1));
+    Stamp { wall, ..stamp }
 }

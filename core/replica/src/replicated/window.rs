@@ -6,7 +6,9 @@
 use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
 use crate::{ReplyImage, ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value};
+use quorate_types::{
+    Command, ObjectId, Outcome, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value,
+};
 use std::collections::{BTreeMap, VecDeque};
 use twox_hash::XxHash3_64;
 
@@ -121,6 +123,14 @@ impl Session {
             Admission::Beyond if sequence - floor <= SESSION_WINDOW => Admission::New,
             met => met,
         }
+    }
+
+    /// Whether the call is executed if it is decided next.
+    pub(crate) fn will_admit(&self, command: &Command) -> bool {
+        let sequence = command.id.sequence;
+        let is_of_tenant = sequence <= SEQUENCE_MAX && Tenancy::of(sequence) == self.tenancy();
+        // Whatever was seen under this sequence is not new, with any fingerprint.
+        is_of_tenant && self.look_ahead(sequence, command.acknowledged, 0) == Admission::New
     }
 
     /// Takes a decided command: frees what it acknowledges, then admits it at most once.

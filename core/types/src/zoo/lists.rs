@@ -211,6 +211,15 @@ impl Plant {
         Plant::SessionsKept,
     ];
 
+    /// Plants in execution ahead of decisions: seeds in which replicas speculate find each.
+    pub const AHEAD: [Plant; 5] = [
+        Plant::TentativeNotCompared,
+        Plant::TentativeStateRead,
+        Plant::UndoneResultCounts,
+        Plant::AheadTwice,
+        Plant::AheadInSnapshot,
+    ];
+
     /// Plants in fast rounds: the tests of `core/protocols/fast_paxos` find each.
     pub const FAST: [Plant; 12] = [
         Plant::ValuesCountedOnce,

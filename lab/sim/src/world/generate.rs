@@ -62,6 +62,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         levels: setup.draw_levels(),
         collects: setup.draw_collects(),
         witnesses: setup.witnesses,
+        speculation: setup.draw_speculation(),
         ordering: None,
         shape: Some(shape),
         until: Duration::from_millis(until_ms),

@@ -7,6 +7,7 @@ use super::events::Event;
 use super::node::{Doom, LogStep, Running};
 use super::objects::Objects;
 use super::row::Row;
+use super::speculating::Ahead;
 use super::stall::{Look, Taken};
 use super::trace::Tag;
 use super::watched::{Seen, Watched};
@@ -180,6 +181,7 @@ impl World {
             seen,
             storage: found.storage,
             objects,
+            ahead: Ahead::new(),
             inbox: Vec::new(),
             is_turn_due: false,
             alarm: None,
@@ -234,6 +236,7 @@ impl World {
         let mut config = Config::new(GROUP, id, boot, view, seed);
         config.timing = self.setup.timing;
         config.limits = self.setup.limits;
+        config.tells_tentative = self.setup.speculation > 0;
         config.damage = damage;
         if found.votes_as.is_none() || found.votes_as != config.view.incarnation(id) {
             config.standing = Standing::Observer;
@@ -265,6 +268,7 @@ impl World {
         config.speaks = self.nodes[&id].speaks;
         config.sessions_max = self.setup.sessions_max;
         config.kept = self.setup.kept;
+        config.speculation = self.setup.speculation;
         config.snapshots = Snapshots::Every(self.setup.checkpoints);
         config.log_bytes_max = 4 << 20;
         config.log_commands_max = 100_000;

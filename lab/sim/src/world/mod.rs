@@ -51,6 +51,7 @@ mod shape;
 mod shrink;
 mod sightings;
 mod skipping;
+mod speculating;
 mod stages;
 mod stall;
 mod trace;
@@ -162,6 +163,7 @@ impl World {
             setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
         }
         setup.witnesses = schedule.witnesses;
+        setup.speculation = schedule.speculation;
         if setup.witnesses > 0 {
             setup.ordering.0 = setup.ordering.0.max(Level::WITNESSES);
         }

@@ -7,6 +7,7 @@ use super::notes::Notes;
 use super::objects::Objects;
 use super::random::Random;
 use super::row::Row;
+use super::speculating::Ahead;
 use super::stall::Stalled;
 use super::watched::{Seen, Watched};
 use bytes::Bytes;
@@ -166,6 +167,8 @@ pub(super) struct Running {
     pub storage: Storage,
     /// The objects.
     pub objects: Objects,
+    /// What they have of slots that are not decided.
+    pub ahead: Ahead,
     /// What has arrived and was not handed in.
     pub inbox: Vec<Input<AnyMessage>>,
     /// A turn is coming.

@@ -14,7 +14,7 @@ use quorate_types::{
     Call, CallPlace, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, SlotResults, Stamp,
     Step, StepRef, StepResult, Wall,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The map, and a key of it that nobody calls.
 const MAP: ObjectId = ObjectId(3);
@@ -34,6 +34,11 @@ pub(super) enum Work {
         stamp: Stamp,
         /// The steps.
         steps: Vec<Step>,
+    },
+    /// Tell that the objects went back.
+    Undone {
+        /// The last slot that is executed.
+        after: Slot,
     },
     /// Answer a read.
     Query {
@@ -73,6 +78,11 @@ pub(super) enum Done {
         steps: Vec<Step>,
         /// What came of them.
         results: SlotResults,
+    },
+    /// The objects have gone back.
+    Undone {
+        /// The last slot that is executed.
+        after: Slot,
     },
     /// A read was answered.
     Queried {
@@ -153,6 +163,10 @@ pub(super) struct Objects {
     past: Vec<(Slot, Vec<Step>)>,
     /// Another host has not yet executed that again: it may die at it.
     is_replaying: bool,
+    /// Slots that are not decided.
+    undecided: BTreeSet<Slot>,
+    /// The states before those of them that were executed.
+    before: BTreeMap<Slot, Vec<Bytes>>,
 }
 
 impl Objects {
@@ -168,7 +182,38 @@ impl Objects {
             skips: BTreeSet::new(),
             past: Vec::new(),
             is_replaying: false,
+            undecided: BTreeSet::new(),
+            before: BTreeMap::new(),
         }
+    }
+
+    /// These steps are of a slot that is not decided.
+    pub(super) fn speculate(&mut self, slot: Slot, stamp: Stamp, steps: Vec<Step>) {
+        self.undecided.insert(slot);
+        self.queue.push_back(Work::Execute { slot, stamp, steps });
+    }
+
+    /// The slot is decided as it was handed in.
+    pub(super) fn confirm(&mut self, slot: Slot) {
+        self.undecided.remove(&slot);
+        self.before.remove(&slot);
+    }
+
+    /// Goes back to the state after `after`, and tells so when what waits before that is done.
+    pub(super) fn undo(&mut self, after: Slot) {
+        self.queue.retain(|work| match work {
+            Work::Execute { slot, .. } => *slot <= after,
+            Work::Undone { .. }
+            | Work::Query { .. }
+            | Work::Freeze { .. }
+            | Work::Restore { .. } => true,
+        });
+        self.past.retain(|(slot, _)| *slot <= after);
+        self.undecided.split_off(&after.next());
+        if let Some((_, images)) = self.before.split_off(&after.next()).into_iter().next() {
+            self.objects = made(&self.specs, &images).expect("its own images");
+        }
+        self.queue.push_back(Work::Undone { after });
     }
 
     /// What the map holds at the key that nobody calls.
@@ -215,7 +260,8 @@ impl Objects {
         };
         let mut later = self.queue.split_off(place);
         let restore = later.pop_front().expect("found a moment ago");
-        self.queue.retain(|work| matches!(work, Work::Query { .. }));
+        self.queue
+            .retain(|work| matches!(work, Work::Query { .. } | Work::Undone { .. }));
         self.queue.push_front(restore);
         self.queue.extend(later);
         self.host = Host::Starting;
@@ -276,7 +322,8 @@ impl Objects {
             .find_map(|(slot, steps)| self.death_in(slot, steps, &is_lethal))
             .or_else(|| match self.queue.front()? {
                 Work::Execute { slot, steps, .. } => self.death_in(*slot, steps, &is_lethal),
-                Work::Query { .. } | Work::Freeze { .. } | Work::Restore { .. } => None,
+                Work::Undone { .. } | Work::Query { .. } | Work::Freeze { .. } => None,
+                Work::Restore { .. } => None,
             })
     }
 
@@ -332,6 +379,9 @@ impl Objects {
         Some(match self.queue.pop_front()? {
             Work::Execute { slot, stamp, steps } => {
                 self.deaths = None;
+                if self.undecided.contains(&slot) {
+                    self.before.insert(slot, self.images());
+                }
                 let mut results = SlotResults::default();
                 for step in &steps {
                     let index = step.index();
@@ -350,6 +400,7 @@ impl Objects {
                     results,
                 }
             }
+            Work::Undone { after } => Done::Undone { after },
             Work::Query {
                 read,
                 object,
@@ -403,18 +454,24 @@ impl Objects {
 
     /// Takes over `images`; says their digest, or `None` when they cannot be read.
     pub(super) fn restore(&mut self, images: &[Bytes]) -> Option<[u8; 32]> {
-        if self.specs.len() != images.len() {
-            return None;
-        }
-        let restored = fresh(&self.specs).into_iter().zip(images);
-        let restored = restored.map(|((id, mut object), image)| {
-            object.restore(image).ok()?;
-            Some((id, object))
-        });
-        self.objects = restored.collect::<Option<LiveObjects>>()?;
+        self.objects = made(&self.specs, images)?;
         self.past.clear();
+        self.undecided.clear();
+        self.before.clear();
         Some(digest(images))
     }
+}
+
+fn made(specs: &[ObjectSpec], images: &[Bytes]) -> Option<LiveObjects> {
+    if specs.len() != images.len() {
+        return None;
+    }
+    let objects = fresh(specs).into_iter().zip(images);
+    let objects = objects.map(|((id, mut object), image)| {
+        object.restore(image).ok()?;
+        Some((id, object))
+    });
+    objects.collect()
 }
 
 fn fresh(specs: &[ObjectSpec]) -> LiveObjects {

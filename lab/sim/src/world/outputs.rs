@@ -105,6 +105,12 @@ impl World {
                 let objects = &mut self.running(id).objects;
                 objects.push(Work::Execute { slot, stamp, steps });
             }
+            Output::Speculate { slot, stamp, steps } => {
+                self.is_no_witness(id, "executes");
+                self.speculate(id, slot, stamp, steps.to_vec());
+            }
+            Output::Confirm { slot } => self.confirm(id, slot),
+            Output::Undo { after } => self.undo(id, after),
             Output::Skip { slot, index } => self.skip(id, CallPlace { slot, index }),
             Output::Query {
                 read,
@@ -425,7 +431,7 @@ impl World {
     }
 
     /// Counts the calls that did not wait in vain, and those that did.
-    fn note_woken(&mut self, steps: &[Step], results: &SlotResults) {
+    pub(super) fn note_woken(&mut self, steps: &[Step], results: &SlotResults) {
         for answer in &results.answers {
             let by = steps.iter().find(|step| step.index() == answer.by);
             let is_tick = matches!(by, Some(Step::Tick { .. }));
@@ -461,12 +467,14 @@ impl World {
                 self.trace.note(self.now, &words, || {
                     format!("{id} executes {slot} {steps:?}")
                 });
-                let judged = self.judge.executed(id, slot, stamp, &steps, &results);
-                self.judged(judged);
-                self.note_woken(&steps, &results);
+                self.executed(id, (slot, stamp), &steps, &results);
                 self.answer_otherwise(id, slot, &steps, &mut results);
                 self.tell_due(id);
                 self.hand_in(id, Input::Executed { slot, results });
+            }
+            Done::Undone { after } => {
+                self.tell_due(id);
+                self.hand_in(id, Input::Undone { after });
             }
             Done::Queried { read, outcome } => self.hand_in(id, Input::Queried { read, outcome }),
             Done::Frozen { slot, images } => {
@@ -528,6 +536,9 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
         | Output::BeginView { .. }
         | Output::LevelNotSpoken { .. }
         | Output::Execute { .. }
+        | Output::Speculate { .. }
+        | Output::Confirm { .. }
+        | Output::Undo { .. }
         | Output::Skip { .. }
         | Output::Query { .. }
         | Output::TakeSnapshot { .. }

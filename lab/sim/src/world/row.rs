@@ -169,6 +169,8 @@ rows! {
     SwitchedRingToFastPaxos 2 "view with fast_paxos after one with ring_paxos";
     Ringed 50 "leader whose proposals go along a ring";
     RingBroken 20 "ring suspected, all asked again";
+    Ahead 500 "slot decided as the objects had executed it";
+    Undone 20 "objects go back, whose slots may be decided otherwise";
     UnreadableKept 1 "message kept from a node that does not read it";
 }
 

@@ -1,7 +1,7 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `witnesses 1`, `until 20.000s`, `ordering fast_paxos` where the group begins with that one whatever the seed says, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `witnesses 1`, `speculation 4` where objects go ahead of decisions, `until 20.000s`, `ordering fast_paxos` where the group begins with that one whatever the seed says, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
@@ -28,6 +28,8 @@ pub struct Schedule {
     pub collects: bool,
     /// How many of the acceptors are witnesses, the last ones.
     pub witnesses: u16,
+    /// How many slots replicas execute ahead of decisions.
+    pub speculation: usize,
     /// How commands are ordered in the first view; `None`: as the seed says.
     pub ordering: Option<OrderingName>,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
@@ -71,7 +73,7 @@ impl Schedule {
     pub fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
         let (mut waiters, mut watchers, mut levels, mut collects) = (0, 0, false, false);
-        let mut witnesses = 0;
+        let (mut witnesses, mut speculation) = (0, 0);
         let mut ordering = None;
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
@@ -84,6 +86,7 @@ impl Schedule {
                 ["waiters", number] => number.parse().ok().map(|number| waiters = number),
                 ["watchers", number] => number.parse().ok().map(|number| watchers = number),
                 ["witnesses", number] => number.parse().ok().map(|number| witnesses = number),
+                ["speculation", number] => number.parse().ok().map(|number| speculation = number),
                 ["levels"] => {
                     levels = true;
                     Some(())
@@ -112,6 +115,7 @@ impl Schedule {
             levels,
             collects,
             witnesses,
+            speculation,
             ordering,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
@@ -168,6 +172,9 @@ impl fmt::Display for Schedule {
         if self.witnesses > 0 {
             writeln!(f, "witnesses {}", self.witnesses)?;
         }
+        if self.speculation > 0 {
+            writeln!(f, "speculation {}", self.speculation)?;
+        }
         if let Some(ordering) = self.ordering {
             writeln!(f, "ordering {ordering}")?;
         }
@@ -193,6 +200,7 @@ waiters 1
 watchers 3
 levels
 witnesses 1
+speculation 4
 ordering fast_paxos
 shape nodes 5 acceptors 3 quorums 2 2 depth 4 readers 1
 until 20.000s

@@ -23,6 +23,8 @@ pub(super) struct Setup {
     pub acceptors: u16,
     /// How many of those are witnesses, the last ones.
     pub witnesses: u16,
+    /// How many slots replicas execute ahead of decisions.
+    pub speculation: usize,
     /// How many acceptors each phase needs.
     pub quorums: Quorums,
     /// Whether votes are on disk.
@@ -138,6 +140,7 @@ impl Setup {
             nodes,
             acceptors: nodes,
             witnesses: 0,
+            speculation: 0,
             quorums: Quorums::majority(usize::from(nodes)).expect("there are nodes"),
             persistence,
             ordering: (Level::UNNAMED, OrderingName::Paxos),
@@ -265,6 +268,16 @@ impl Setup {
             .expect("a schedule's quorums meet");
         self.load.depth = shape.depth;
         self.load.readers = shape.readers;
+    }
+
+    /// How far objects go ahead of decisions: in a third of the runs, as a rule by few slots.
+    pub(super) fn draw_speculation(&self) -> usize {
+        let mut random = Random::new(self.seed, "speculation", 0);
+        if random.chance(330) {
+            *random.pick(&[1, 2, 4, 4, 16, 64])
+        } else {
+            0
+        }
     }
 
     /// How many witnesses there are: some in an eighth of the runs, with at least as many replicas.

@@ -121,6 +121,7 @@ fn source(input: &Input<AnyMessage>) -> Source {
     match input {
         Input::Persisted { .. } | Input::Storage { .. } => Source::Disk,
         Input::Executed { .. }
+        | Input::Undone { .. }
         | Input::Queried { .. }
         | Input::Due { .. }
         | Input::SnapshotTaken { .. }

@@ -58,6 +58,9 @@ pub(crate) struct BenchArgs {
     /// How the group of the run orders commands.
     #[arg(long, value_enum, default_value_t = OrderingArg::Paxos, conflicts_with = "endpoint")]
     pub(super) ordering: OrderingArg,
+    /// Slots that the objects of the run's group may execute ahead of decisions.
+    #[arg(long, default_value_t = 0, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(0..=1024), conflicts_with = "endpoint", allow_negative_numbers = true)]
+    pub(super) speculation: u16,
     /// Seconds to measure.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     pub(super) seconds: f64,

@@ -260,6 +260,7 @@ fn pids(endpoint: &str, tls: &TlsArgs) -> Vec<u32> {
 
 fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
     let nodes = args.local.to_string();
+    let speculation = args.speculation.to_string();
     let persist = match args.persist {
         PersistArg::Disk => "disk",
         PersistArg::Memory => "memory",
@@ -274,6 +275,8 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         persist,
         "--ordering",
         args.ordering.name().word(),
+        "--speculation",
+        &speculation,
         "--port",
         "0",
         "--args",

@@ -336,6 +336,7 @@ impl Server {
             | HostEvent::ImageFailed { .. }
             | HostEvent::Restored { .. }
             | HostEvent::Due { .. }
+            | HostEvent::Undone { .. }
             | HostEvent::RestoreFailed { .. }
             | HostEvent::Up
             | HostEvent::Hanging { .. } => {}

@@ -108,6 +108,10 @@ pub(crate) struct UpArgs {
     /// Which reads are checked for having changed nothing. Default: sample, or as the directory has it.
     #[arg(long, value_enum)]
     pub(crate) check_reads: Option<settings::CheckReadsArg>,
+    /// Execute calls while they are being ordered, up to this many slots ahead, and undo what is decided otherwise: an answer takes
+    /// the longer of both times, not their sum. 0 for none. Default: 0, or as the directory has it.
+    #[arg(long, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(0..=1024), allow_negative_numbers = true)]
+    pub(crate) speculation: Option<u16>,
     /// The Python interpreter of the host process. Default: `python3` beside this program or on PATH.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
@@ -142,6 +146,7 @@ impl UpArgs {
             allow: Vec::new(),
             sandbox: None,
             check_reads: None,
+            speculation: None,
             python: None,
             tls: false,
             log: "info".to_owned(),

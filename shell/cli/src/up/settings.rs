@@ -101,6 +101,9 @@ pub(super) fn apply(args: &UpArgs, object: &ObjectConfig, config: &mut NodeConfi
             CheckReadsArg::All => ReadChecksConfig::All,
         };
     }
+    if let Some(slots) = args.speculation {
+        config.limits.speculation = slots.into();
+    }
     config.snapshot.enabled = !args.no_snapshot;
 }
 

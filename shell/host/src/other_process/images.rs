@@ -57,6 +57,10 @@ impl OtherProcess {
         let Some(is_private) = self.work_log.snapshot_ended(slot) else {
             return;
         };
+        if slot > self.confirmed {
+            self.undecided = Some((slot, images));
+            return;
+        }
         self.work_log.rebase(slot, images.clone());
         self.forget_left_out();
         if is_private {
@@ -68,6 +72,17 @@ impl OtherProcess {
                 images,
                 parts,
             });
+        }
+    }
+
+    /// Everything up to `slot` is decided: an image of such a state may be what a new process begins with.
+    pub(crate) fn confirm(&mut self, slot: Slot) {
+        self.confirmed = slot;
+        if let Some((at, images)) = self.undecided.take_if(|(at, _)| *at <= slot) {
+            self.work_log.rebase(at, images);
+            self.forget_left_out();
+            self.is_shortening = false;
+            self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
         }
     }
 

@@ -321,7 +321,8 @@ impl Adversary {
                 self.player(id).wanted = Some(upto);
             }
             Effect::Role(role) => self.note(Tag::Output, id, || format!("{id} is {role:?}")),
-            Effect::Confirmed { .. }
+            Effect::Tentative { .. }
+            | Effect::Confirmed { .. }
             | Effect::Unconfirmed { .. }
             | Effect::Current { .. }
             | Effect::Refuse { .. }

@@ -88,6 +88,7 @@ pub(in super::super) fn schedule(setup: &Setup, span: Duration) -> Schedule {
         levels: false,
         collects: true,
         witnesses: 0,
+        speculation: 0,
         ordering: None,
         shape: Some(Shape {
             nodes: setup.nodes,

@@ -1,0 +1,90 @@
+//! Calls that are taken back from the process: those that the group skips, those that took too many steps, and those of slots that
+//! were decided otherwise than they were executed.
+
+use super::{Life, OtherProcess};
+use crate::event::HostEvent;
+use crate::outcomes::fit;
+use crate::process_end::ProcessEnd;
+use crate::work_log::Sent;
+use quorate_types::{Outcome, Slot};
+use std::time::Instant;
+
+impl OtherProcess {
+    /// A call is not executed, unless its outcome was told. A process that has it already is replaced by
+    /// one that does not get it.
+    pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
+        let sent = match self.work_log.open_execution(slot) {
+            Some(sent) => sent,
+            None if slot > self.newest => Sent::NotYet,
+            None => return,
+        };
+        self.left_out.insert((slot, index), Outcome::Skipped);
+        let is_down_for_it = self
+            .last_death
+            .as_ref()
+            .and_then(|death| death.call.as_ref())
+            .is_some_and(|call| call.slot == Some(slot) && call.index == index);
+        match &self.life {
+            Life::Over if is_down_for_it => {
+                let until = Instant::now();
+                self.life = Life::Waiting { until };
+            }
+            Life::Up { .. } if sent == Sent::Already => {
+                let skipped = std::io::Error::other("the group skips a call that it has");
+                self.died(&ProcessEnd::Stream(Some(skipped)));
+            }
+            Life::Over
+            | Life::Up { .. }
+            | Life::Starting { .. }
+            | Life::Restoring { .. }
+            | Life::Waiting { .. } => {}
+        }
+        if is_down_for_it {
+            self.last_death = None;
+            self.watch.release();
+        }
+    }
+
+    /// As if the call had never begun: the next process gets all but that call.
+    pub(super) fn spent(&mut self, slot: Slot, index: u32, outcome: Outcome) {
+        if self.work_log.executing().is_none_or(|(at, _)| at != slot) {
+            return self.out_of_step();
+        }
+        self.left_out.insert((slot, index), fit(outcome));
+        self.died(&ProcessEnd::Spent);
+    }
+
+    /// A process that has something that is undone is replaced by one that does not get it.
+    pub(crate) fn undo(&mut self, after: Slot) {
+        let must_be_replaced = self.work_log.undo(after);
+        self.left_out.retain(|(slot, _), _| *slot <= after);
+        self.newest = self.newest.min(after);
+        // What is executed in place of it may print. What earlier starts printed is not printed again.
+        self.told = self.told.min(after.max(self.config.quiet_upto));
+        self.undecided.take_if(|(slot, _)| *slot > after);
+        self.is_shortening = self.undecided.is_some() || self.work_log.is_shortening();
+        if must_be_replaced {
+            self.replace();
+        }
+        self.events.push(HostEvent::Undone { after });
+    }
+
+    fn replace(&mut self) {
+        let until = Instant::now();
+        self.life = match std::mem::replace(&mut self.life, Life::Over) {
+            Life::Starting { mut process, .. }
+            | Life::Restoring { mut process }
+            | Life::Up { mut process } => {
+                process.kill();
+                Life::Waiting { until }
+            }
+            ended @ (Life::Waiting { .. } | Life::Over) => ended,
+        };
+        self.gathered.take();
+        self.is_unread = false;
+        self.watch.release();
+        self.work_log.rewind();
+        // The next process tells what is due, if anything is.
+        self.events.push(HostEvent::Due { at: None });
+    }
+}

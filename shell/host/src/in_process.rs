@@ -47,6 +47,7 @@ pub(crate) struct InProcess {
 
 enum Work {
     Execute(Slot, Stamp, SlotSteps),
+    Confirm(Slot),
     Undo(Slot),
     Query(ReadId, ObjectId, Bytes),
     Snapshot(Slot),
@@ -93,10 +94,8 @@ impl InProcess {
         self.waiting.push_back(Work::Execute(slot, stamp, steps));
     }
 
-    /// The states before these slots are not gone back to.
     pub(crate) fn confirm(&mut self, slot: Slot) {
-        self.confirmed = slot;
-        while self.before.pop_front_if(|(at, _)| *at <= slot).is_some() {}
+        self.waiting.push_back(Work::Confirm(slot));
     }
 
     pub(crate) fn undo(&mut self, after: Slot) {
@@ -136,6 +135,7 @@ impl InProcess {
         {
             match work {
                 Work::Execute(slot, stamp, steps) => self.execute_now(slot, stamp, &steps),
+                Work::Confirm(slot) => self.confirm_now(slot),
                 Work::Undo(after) => self.begin_undo(after),
                 Work::Query(read, object, payload) => self.query_now(read, object, &payload),
                 Work::Snapshot(slot) => self.freeze(slot),
@@ -162,6 +162,12 @@ impl InProcess {
         self.executed = slot;
         self.tell_due();
         self.events.push(HostEvent::Executed { slot, results });
+    }
+
+    /// The states before these slots are not gone back to.
+    fn confirm_now(&mut self, slot: Slot) {
+        self.confirmed = slot;
+        while self.before.pop_front_if(|(at, _)| *at <= slot).is_some() {}
     }
 
     fn tell_due(&mut self) {

@@ -196,3 +196,68 @@ fn an_unknown_built_in_is_refused_with_the_known_ones() {
     };
     assert!(error.to_string().contains("rust:counter"), "{error}");
 }
+
+fn one(method: &str, arguments: &[i64]) -> Vec<Call> {
+    vec![call(0, 1, method, arguments)]
+}
+
+/// What a counter answered to the calls of slots that were executed ahead, and after it went back.
+#[test]
+fn objects_go_back_to_before_what_is_decided_otherwise() {
+    let mut host = host_of("rust:counter").unwrap();
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, one("add", &[1]));
+    host.speculate(Slot(2), stamp, one("add", &[10]));
+    host.speculate(Slot(3), stamp, one("add", &[100]));
+    host.confirm(Slot(2));
+    host.speculate(Slot(4), stamp, one("add", &[1_000]));
+    host.undo(Slot(2));
+    host.execute(Slot(3), stamp, one("add", &[5]));
+    host.query(ReadId(9), ObjectId(1), call_payload("get", &[]));
+    let mut seen = Vec::new();
+    while seen.len() < 7 {
+        seen.extend(next_events(&mut host));
+    }
+    let executed = |slot, sum| HostEvent::Executed {
+        slot: Slot(slot),
+        results: vec![returned_int(sum)].into(),
+    };
+    let read = ReadId(9);
+    let outcome = returned_int(16);
+    assert_eq!(
+        seen,
+        [
+            executed(1, 1),
+            executed(2, 11),
+            executed(3, 111),
+            executed(4, 1_111),
+            HostEvent::Undone { after: Slot(2) },
+            executed(3, 16),
+            HostEvent::Queried { read, outcome },
+        ]
+    );
+}
+
+#[test]
+fn timers_of_what_is_undone_are_undone_and_told() {
+    let mut host = host_of("rust:queue").unwrap();
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, one("put", &[7]));
+    host.speculate(Slot(2), stamp, one("put_later", &[8, 3]));
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(next_events(&mut host));
+    }
+    let is_due = |event: &HostEvent| matches!(event, HostEvent::Due { at: Some(_) });
+    assert!(seen.iter().any(is_due), "something is put later: {seen:?}");
+    host.undo(Slot(1));
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        seen.extend(next_events(&mut host));
+    }
+    let after = Slot(1);
+    assert_eq!(
+        seen,
+        [HostEvent::Due { at: None }, HostEvent::Undone { after }]
+    );
+}

@@ -26,6 +26,7 @@ mod resuming;
 mod sessions;
 mod skip;
 mod snapshots;
+mod speculating;
 mod storage;
 mod thaw;
 mod ticks;

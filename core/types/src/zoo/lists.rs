@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 197] = [
+    pub const ALL: [Plant; 202] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -202,6 +202,11 @@ impl Plant {
         Plant::WitnessLeads,
         Plant::WitnessExecutes,
         Plant::HoldersMissQuorums,
+        Plant::TentativeNotCompared,
+        Plant::TentativeStateRead,
+        Plant::UndoneResultCounts,
+        Plant::AheadTwice,
+        Plant::AheadInSnapshot,
     ];
 
     /// Plants that show only after hours: the run of an hour is what finds them.
@@ -209,15 +214,6 @@ impl Plant {
         Plant::SegmentsKept,
         Plant::SnapshotsKept,
         Plant::SessionsKept,
-    ];
-
-    /// Plants in execution ahead of decisions: seeds in which replicas speculate find each.
-    pub const AHEAD: [Plant; 5] = [
-        Plant::TentativeNotCompared,
-        Plant::TentativeStateRead,
-        Plant::UndoneResultCounts,
-        Plant::AheadTwice,
-        Plant::AheadInSnapshot,
     ];
 
     /// Plants in fast rounds: the tests of `core/protocols/fast_paxos` find each.

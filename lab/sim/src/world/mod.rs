@@ -65,7 +65,9 @@ pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
 pub use hours::run_hours;
 pub use row::{Exercised, QUOTA_SEEDS, Row};
-pub use run::{Failure, Report, has_witnesses, run, run_nodes, run_orderings, run_seed};
+pub use run::{
+    Failure, Report, has_witnesses, run, run_nodes, run_orderings, run_seed, speculates,
+};
 pub use schedule::{Schedule, ScheduleError, Timed};
 pub use shape::Shape;
 pub use shrink::shrink;

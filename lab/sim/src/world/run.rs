@@ -72,6 +72,11 @@ pub fn has_witnesses(seed: u64) -> bool {
     generate::schedule(&Setup::from_seed(seed)).witnesses > 0
 }
 
+/// Whether objects go ahead of decisions in the group of `seed`.
+pub fn speculates(seed: u64) -> bool {
+    generate::schedule(&Setup::from_seed(seed)).speculation > 0
+}
+
 /// Runs the schedule that follows from `seed`.
 pub fn run_nodes(seed: u64, ordering: Option<OrderingName>, telling: Telling) -> Report {
     let drawn = generate::schedule(&Setup::from_seed(seed));

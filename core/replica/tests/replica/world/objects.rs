@@ -30,6 +30,8 @@ pub(crate) struct Objects {
     skipped: BTreeSet<(Slot, u32)>,
     /// Where the host died.
     died_at: Option<(Slot, u32)>,
+    /// The states before slots that are not decided.
+    before: BTreeMap<Slot, (u64, BTreeSet<CommandId>, VecDeque<CommandId>)>,
     /// This host survives the call that kills others.
     pub(crate) is_immune: bool,
     /// This host survives only the calls with these words.
@@ -106,6 +108,15 @@ impl Objects {
                 self.work.push_back((slot, stamp, steps.to_vec()));
                 self.work_on();
             }
+            Output::Speculate { slot, stamp, steps } => {
+                self.before.insert(slot, self.held());
+                self.work.push_back((slot, stamp, steps.to_vec()));
+                self.work_on();
+            }
+            Output::Confirm { slot } => {
+                self.before.remove(&slot);
+            }
+            Output::Undo { after } => self.undo(after),
             Output::Skip { slot, index } => {
                 self.skipped.insert((slot, index));
                 if self.died_at == Some((slot, index)) {
@@ -154,11 +165,21 @@ impl Objects {
         self.inputs.push_back(Input::HostDied { slot, index });
     }
 
+    fn held(&self) -> (u64, BTreeSet<CommandId>, VecDeque<CommandId>) {
+        (self.state, self.executed.clone(), self.parked.clone())
+    }
+
     fn freeze(&mut self, slot: Slot) {
-        self.frozen.insert(
-            slot,
-            (self.state, self.executed.clone(), self.parked.clone()),
-        );
+        self.frozen.insert(slot, self.held());
+    }
+
+    fn undo(&mut self, after: Slot) {
+        self.work.retain(|(slot, ..)| *slot <= after);
+        let undone = self.before.split_off(&after.next());
+        if let Some((_, held)) = undone.into_iter().next() {
+            (self.state, self.executed, self.parked) = held;
+        }
+        self.inputs.push_back(Input::Undone { after });
     }
 
     /// Executes what waits, up to a call that kills the host.

@@ -12,7 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use many::{Many, Until};
-use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
+use quorate_sim::world::{
+    Report, Schedule, Telling, has_witnesses, run, run_seed, shrink, speculates,
+};
 use quorate_types::{NoOrdering, OrderingName};
 
 #[global_allocator]
@@ -26,6 +28,7 @@ usage: sim --seed S [--trace]             run one seed
        sim --hours H [--from S]           one run of H simulated hours of light load: what nodes keep stays bounded
 options: --ordering NAME                  groups begin with this ordering (as the seed says)
          --witnesses                      only those of the seeds whose groups have witnesses
+         --speculating                    only those of the seeds whose objects go ahead of decisions
          --keep-going                     run on after a failure, and do not shrink
          --workers N                      seeds run at the same time (as many as there are cores)
          --tries N                        tries to shrink a failure (200)";
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let (mut what, mut from, mut until, mut ordering) = (None, 0, None, None);
     let (mut is_traced, mut is_going_on, mut tries) = (false, false, 200);
-    let mut only_witnesses = false;
+    let mut only = None;
     let mut workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -81,7 +84,8 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--minutes" => until = Some(Until::Time(Duration::from_secs(60 * number()?))),
             "--workers" => workers = number()?.max(1) as usize,
             "--tries" => tries = number()? as usize,
-            "--witnesses" => only_witnesses = true,
+            "--witnesses" => only = Some(has_witnesses as fn(u64) -> bool),
+            "--speculating" => only = Some(speculates),
             "--trace" => is_traced = true,
             "--keep-going" => is_going_on = true,
             "--ordering" => {
@@ -106,7 +110,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             is_going_on,
             workers,
             tries,
-            only_witnesses,
+            only,
         }),
         (Some(_), Some(_)) => return Err("one run or many, not both".to_owned()),
         (None, None) => return Err("nothing to run".to_owned()),

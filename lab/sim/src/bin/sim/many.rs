@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quorate_sim::world::{Exercised, QUOTA_SEEDS, Report, Row, Telling, has_witnesses, run_seed};
+use quorate_sim::world::{Exercised, QUOTA_SEEDS, Report, Row, Telling, run_seed};
 use quorate_types::OrderingName;
 
 /// How many seeds, and how they are run.
@@ -24,8 +24,8 @@ pub(crate) struct Many {
     pub(crate) workers: usize,
     /// Tries to shrink a failure.
     pub(crate) tries: usize,
-    /// Whether groups without witnesses are left out; then no quota counts.
-    pub(crate) only_witnesses: bool,
+    /// Which seeds are run, where not all are; then no quota counts.
+    pub(crate) only: Option<fn(u64) -> bool>,
 }
 
 /// When no further seed is begun.
@@ -64,7 +64,7 @@ impl Many {
                         if self.is_over(seed, begun) {
                             break;
                         }
-                        if self.only_witnesses && !has_witnesses(seed) {
+                        if self.only.is_some_and(|is_meant| !is_meant(seed)) {
                             continue;
                         }
                         let report = run_seed(seed, self.ordering, Telling::Hash);
@@ -80,7 +80,7 @@ impl Many {
         });
         let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
         sums.close(begun);
-        let is_covered = sums.tell_rows() || self.only_witnesses;
+        let is_covered = sums.tell_rows() || self.only.is_some();
         let Some(report) = sums.first else {
             return ExitCode::from(u8::from(!is_covered));
         };

@@ -1,0 +1,1 @@
+//! Python objects that executed slots ahead of decisions, and go back.

@@ -388,8 +388,8 @@ pub enum Plant {
     TentativeNotCompared,
     /// A read is answered though the state that it shows is not decided.
     TentativeStateRead,
-    /// What objects told of a slot before they went back counts for what the slot holds now.
-    UndoneResultCounts,
+    /// Objects get further calls before they have told that they went back: what they told of a slot before counts for what it holds now.
+    UndoneNotAwaited,
     /// A call that was executed ahead of its decision is executed ahead in a later slot, too.
     AheadTwice,
     /// A snapshot is taken of objects that are ahead of it.

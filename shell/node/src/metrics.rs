@@ -201,6 +201,16 @@ fn counters(status: &NodeStatus) -> Vec<Line> {
             "Votes for the trim of logs that waited until the acceptor held what was before",
             counts.trims_deferred,
         ),
+        (
+            "executed_ahead",
+            "Slots decided as the objects had executed them before",
+            status.executed_ahead,
+        ),
+        (
+            "undone",
+            "Slots executed before their decision, and undone",
+            status.undone,
+        ),
         ("turns", "Turns of the loop", counts.turns),
         ("read_bytes", "Bytes read from sockets", counts.bytes_in),
         (

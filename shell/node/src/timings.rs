@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use quorate_replica::Output;
 use quorate_storage::CommitTook;
-use quorate_types::{Ask, CommandId, FromClient, Slot, Time, ToClient};
+use quorate_types::{Ask, CommandId, FromClient, Slot, SlotSteps, Time, ToClient};
 use std::collections::{HashMap, VecDeque};
 
 /// The histograms. Clones share them.
@@ -58,7 +58,7 @@ impl Histograms {
             ),
             (
                 "execute",
-                "Time from the decision of a slot to the end of its calls",
+                "Time from when the objects get a slot, at its decision or ahead of that, to the end of its calls",
                 &self.execute,
             ),
             (
@@ -90,6 +90,8 @@ pub(crate) struct Timings {
     histograms: Histograms,
     /// When calls of clients here arrived, of those that are timed. At most `TIMED_CALLS`.
     arrived: HashMap<CommandId, Time>,
+    /// Slots that the objects have before they are decided, and the calls of them that are timed. At most `TIMED_CALLS`.
+    ahead: VecDeque<(Slot, Vec<CommandId>)>,
     /// Slots whose calls the objects have, and since when. At most `TIMED_CALLS`.
     executing: VecDeque<(Slot, Time)>,
 }
@@ -99,6 +101,7 @@ impl Timings {
         Timings {
             histograms,
             arrived: HashMap::new(),
+            ahead: VecDeque::new(),
             executing: VecDeque::new(),
         }
     }
@@ -120,26 +123,56 @@ impl Timings {
 
     /// The replica has put this out.
     pub(crate) fn put_out<M>(&mut self, now: Time, output: &Output<M>) {
-        if let Output::Execute { slot, steps, .. } = output {
-            let is_timed_slot = slot.0.is_multiple_of(TIMED_SLOTS);
-            if is_timed_slot {
-                self.histograms.batch.observe(steps.len() as f64);
+        match output {
+            Output::Execute { slot, steps, .. } => {
+                let calls = self.timed_calls(steps);
+                self.decided(now, &calls);
+                self.begun(now, *slot, steps);
             }
-            // A node without clients has nothing to look for.
-            if !self.arrived.is_empty() {
-                let calls = steps.iter().filter_map(|step| step.call());
-                for call in calls.filter(|call| is_timed(call.id)) {
-                    if let Some(since) = self.arrived.get(&call.id) {
-                        self.histograms.commit.observe(seconds(now, *since));
-                    }
+            Output::Speculate { slot, steps, .. } => {
+                if self.ahead.len() < TIMED_CALLS {
+                    self.ahead.push_back((*slot, self.timed_calls(steps)));
+                }
+                self.begun(now, *slot, steps);
+            }
+            Output::Confirm { slot } => {
+                while let Some((_, calls)) = self.ahead.pop_front_if(|(at, _)| *at <= *slot) {
+                    self.decided(now, &calls);
                 }
             }
-            if is_timed_slot && self.executing.len() < TIMED_CALLS {
-                self.executing.push_back((*slot, now));
+            Output::Undo { after } => {
+                self.ahead.retain(|(slot, _)| slot <= after);
+                self.executing.retain(|(slot, _)| slot <= after);
             }
+            Output::Reply { message, .. } => self.answered(now, message),
+            _ => {}
         }
-        if let Output::Reply { message, .. } = output {
-            self.answered(now, message);
+    }
+
+    /// The calls among them whose arrival is known.
+    fn timed_calls(&self, steps: &SlotSteps) -> Vec<CommandId> {
+        // A node without clients has nothing to look for.
+        if self.arrived.is_empty() {
+            return Vec::new();
+        }
+        let ids = steps.iter().filter_map(|step| Some(step.call()?.id));
+        ids.filter(|id| self.arrived.contains_key(id)).collect()
+    }
+
+    fn decided(&mut self, now: Time, calls: &[CommandId]) {
+        for since in calls.iter().filter_map(|id| self.arrived.get(id)) {
+            self.histograms.commit.observe(seconds(now, *since));
+        }
+    }
+
+    /// The objects get the steps of a slot.
+    fn begun(&mut self, now: Time, slot: Slot, steps: &SlotSteps) {
+        if !slot.0.is_multiple_of(TIMED_SLOTS) {
+            return;
+        }
+        self.histograms.batch.observe(steps.len() as f64);
+        if self.executing.len() < TIMED_CALLS {
+            self.executing.push_back((slot, now));
         }
     }
 
@@ -180,7 +213,7 @@ fn seconds(now: Time, since: Time) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{ConnectionId, ObjectId, Outcome, SessionId, SlotSteps, Value};
+    use quorate_types::{ConnectionId, ObjectId, Outcome, SessionId, Value};
 
     const ID: CommandId = CommandId {
         session: SessionId(9),
@@ -210,12 +243,7 @@ mod tests {
         let execute: Output<()> = Output::Execute {
             slot: Slot(TIMED_SLOTS),
             stamp: quorate_types::Stamp::default(),
-            steps: SlotSteps::from(vec![quorate_types::Call {
-                index: 0,
-                id: ID,
-                object: ObjectId(0),
-                payload: Value::new(),
-            }]),
+            steps: steps(),
         };
         timings.put_out(Time(250_000_000), &execute);
         timings.executed(Time(500_000_000), Slot(TIMED_SLOTS));
@@ -235,6 +263,49 @@ mod tests {
             "reply_seconds_sum 1.0",
             "reply_seconds_count 1",
             "batch_calls_sum 1.0",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+
+    fn steps() -> SlotSteps {
+        SlotSteps::from(vec![quorate_types::Call {
+            index: 0,
+            id: ID,
+            object: ObjectId(0),
+            payload: Value::new(),
+        }])
+    }
+
+    /// What is undone counts as if it had not been begun.
+    #[test]
+    fn a_slot_that_is_executed_ahead_is_timed_from_then_and_its_calls_to_their_decision() {
+        let histograms = Histograms::new();
+        let mut timings = Timings::new(histograms.clone());
+        let call = FromClient::Call {
+            id: ID,
+            acknowledged: 0,
+            object: ObjectId(0),
+            payload: Value::new(),
+        };
+        timings.arrived(Time(0), &call);
+        let slot = Slot(TIMED_SLOTS);
+        let speculate: Output<()> = Output::Speculate {
+            slot,
+            stamp: quorate_types::Stamp::default(),
+            steps: steps(),
+        };
+        timings.put_out(Time(250_000_000), &speculate);
+        let after = slot.previous();
+        timings.put_out(Time(260_000_000), &Output::<()>::Undo { after });
+        timings.put_out(Time(500_000_000), &speculate);
+        timings.executed(Time(750_000_000), slot);
+        timings.put_out(Time(1_000_000_000), &Output::<()>::Confirm { slot });
+        let text = text(&histograms);
+        for line in [
+            "commit_seconds_sum 1.0",
+            "execute_seconds_sum 0.25",
+            "execute_seconds_count 1",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

@@ -29,9 +29,6 @@ impl<O: Ordering> Replica<O> {
         results: SlotResults,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if self.speculation.is_undone(slot) && !planted(Plant::UndoneResultCounts) {
-            return;
-        }
         let Some(results) = self.speculation.keep(slot, results) else {
             return;
         };

@@ -157,7 +157,7 @@ impl<O: Ordering> Replica<O> {
         if let Some(after) = self.wrong_after(now) {
             self.undo(after, out);
         }
-        if self.speculation.is_undoing() {
+        if self.speculation.is_undoing() && !planted(Plant::UndoneNotAwaited) {
             return None;
         }
         self.pipeline.next()
@@ -252,7 +252,10 @@ impl<O: Ordering> Replica<O> {
                 return;
             };
             let batch = batch.clone();
-            if !batch.commands().is_empty() {
+            let is_marked = |command: &Command| command.body == Body::Checkpoint;
+            let is_passed =
+                planted(Plant::AheadInSnapshot) && batch.commands().iter().all(is_marked);
+            if !batch.commands().is_empty() && !is_passed {
                 if !self.are_new_calls(batch.commands()) {
                     return;
                 }

@@ -245,3 +245,20 @@ fn a_host_that_dies_ahead_of_a_decision_dies_again_where_that_counts() {
     votes(&mut world, 0, &poison);
     assert_eq!(sent(&world, undone), 1, "its host is down");
 }
+
+/// Only the objects went ahead: the session knows nothing of what is undone (trap 21).
+#[test]
+fn a_call_whose_execution_is_undone_is_no_duplicate_when_it_comes_again() {
+    let (mut world, session, other) = ahead(4);
+    let asked = submitted(&mut world, session, 1, "a");
+    let own = batch(vec![asked]);
+    votes(&mut world, 0, &own);
+    world.decide(vec![call(other, 1, 0, "x")]);
+    decides(&mut world, &own);
+    let first = world.outcome(5);
+    assert_eq!(first, Some(value(world.nodes[1].objects.state)));
+    let state = world.nodes[0].objects.state;
+    world.call(0, 5, id(session, 1), "a");
+    assert_eq!(world.outcome(5), first, "the reply is kept");
+    assert_eq!(world.nodes[0].objects.state, state);
+}

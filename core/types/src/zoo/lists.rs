@@ -204,7 +204,7 @@ impl Plant {
         Plant::HoldersMissQuorums,
         Plant::TentativeNotCompared,
         Plant::TentativeStateRead,
-        Plant::UndoneResultCounts,
+        Plant::UndoneNotAwaited,
         Plant::AheadTwice,
         Plant::AheadInSnapshot,
     ];

@@ -33,6 +33,9 @@ CLASS_TESTS := python/tests/test_check.py python/tests/test_simulate.py
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null | cut -c1-7)
 FROM ?= $(shell printf '%d' 0x$(or $(COMMIT),10000000))
 
+# Scripts of lab/bench that have full type hints.
+TYPED_BENCHES := $(addprefix ../lab/bench/,fast.py link_delay.py speculation.py staying.py)
+
 # Empty until the Python package stands; then it is installed and its types are checked.
 PACKAGE := $(wildcard python/pyproject.toml)
 
@@ -41,7 +44,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench bench-orderings lab locks shapes takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory catchup campaign-views calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench bench-orderings bench-fast bench-speculation link-delay lab locks shapes takeovers rivals many parked sim sim-ci hours zoo nemesis outage memory catchup campaign-views calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -110,6 +113,15 @@ shapes: build ## measure calls with large values, many keys and many clients aga
 bench-orderings: build ## measure what each ordering costs, beside what its messages predict: RUNS=n (3), LIBPAXOS=folder with the programs of LibPaxos3, SHORT=1 one short run of each
 	$(BIN)/python lab/bench/orderings.py --quorate $(BIN)/quorate $(if $(SHORT),--runs 1 --seconds 2,--runs $(or $(RUNS),3)) $(if $(LIBPAXOS),--libpaxos $(LIBPAXOS))
 
+bench-fast: build ## measure Fast Paxos beside Multi-Paxos over links of 10 ms, and where they cross; needs root: ROUNDS=n (3), SHORT=1 one short round
+	$(BIN)/python lab/bench/fast.py --quorate $(BIN)/quorate $(if $(SHORT),--quick,--rounds $(or $(ROUNDS),3))
+
+bench-speculation: build ## measure what execution ahead of decisions saves, over links of 10 ms too; needs root: ROUNDS=n (3), SHORT=1 one short round
+	$(BIN)/python lab/bench/speculation.py --quorate $(BIN)/quorate $(if $(SHORT),--quick,--rounds $(or $(ROUNDS),3))
+
+link-delay: venv ## how exact the lab's links of 10 ms are, and how many packets a second they stand; needs root
+	$(BIN)/python lab/bench/link_delay.py
+
 takeovers: build ## measure how long a lock is nobody's after its holder was killed, also while leaders are: ROUNDS=n (10)
 	$(BIN)/python lab/bench/takeovers.py --rounds $(or $(ROUNDS),10)
 
@@ -166,7 +178,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/runner ../lab/experiments ../lab/night.py ../examples/*.py,@echo "python/pyproject.toml is absent: no types to check")
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/runner ../lab/experiments $(TYPED_BENCHES) ../lab/night.py ../examples/*.py,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done

@@ -31,6 +31,7 @@ impl Node {
         self.outputs = outputs;
     }
 
+    // Longer than a screen: one arm an output.
     fn perform_one(&mut self, output: Output<AnyMessage>, now: Time) {
         match output {
             Output::Send { to, lane, message } => {

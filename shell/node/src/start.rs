@@ -2,7 +2,6 @@
 //!
 //! Everything that can be refused is refused before the first peer is dialled.
 
-use crate::LimitsConfig;
 use crate::admin;
 use crate::certificates::read_certificates;
 use crate::client_turns::ClientTurns;
@@ -27,7 +26,7 @@ use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
 use crate::timings::{Histograms, Timings};
 use crate::worker::OutsideWorker;
-use crate::{NodeConfig, NodeError};
+use crate::{LimitsConfig, NodeConfig, NodeError};
 use mio::{Poll, Waker};
 use quorate_any::AnyOrdering;
 use quorate_host::{Host, UnkeptState};

@@ -296,6 +296,7 @@ impl Node {
     }
 
     /// The status document.
+    // Longer than a screen: one line a field.
     pub(crate) fn status(&self, now: Time) -> NodeStatus {
         let identity = &self.identity;
         let status = self.replica.status();

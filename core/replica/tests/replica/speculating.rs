@@ -162,6 +162,11 @@ fn what_the_objects_told_before_they_went_back_counts_for_nothing() {
     world.run();
     let right = value(world.nodes[1].objects.state);
     assert_eq!(world.outcome(5), Some(right));
+    // What each replica keeps for the other call.
+    for at in [0, 1] {
+        world.call(at, 8 + at as u64, id(other, 1), "x");
+    }
+    assert_eq!(world.outcome(8), world.outcome(9));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::table::table;
 use quorate_rehearsal::{
     ExecutedCall, Operation, Party, Rehearsal, RehearsalConfig, RehearsedObjects, TracedMessage,
 };
-use quorate_types::{Duration, NodeId, ObjectId, OrderingName, Outcome, Stamp, Value, Wall};
+use quorate_types::{Duration, Level, NodeId, ObjectId, OrderingName, Outcome, Stamp, Value, Wall};
 use serde::Serialize;
 
 /// How long each message takes. More than all writes of a command together.
@@ -97,6 +97,7 @@ impl CommandTrace {
             wall: Wall(1_700_000_000_000_000_000),
             copies_per_mille: 0,
             ordering,
+            level: Level::UNNAMED,
         };
         let mut group = Rehearsal::new(config, &mut Echoes);
         group.pass(CALM, &mut Echoes);

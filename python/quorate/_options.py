@@ -10,7 +10,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Level = Literal["ordered", "confirmed", "lease", "any", "loose"]
+Level = Literal["ordered", "confirmed", "broadcast", "lease", "any", "loose"]
 """How fresh a read is: the first three are linearizable. `any` may be stale and tells slot and age, but shows
 nothing older than this client has read before; `loose` may."""
 
@@ -25,7 +25,7 @@ def level_of(name: Any) -> Level:
     >>> level_of("newest")
     Traceback (most recent call last):
     ...
-    ValueError: no read level 'newest': use ordered, confirmed, lease, any, loose
+    ValueError: no read level 'newest': use ordered, confirmed, broadcast, lease, any, loose
     """
     if isinstance(name, str) and name in get_args(Level):
         return cast(Level, name)

@@ -444,7 +444,7 @@ def test_options_give_another_proxy_with_a_timeout_of_its_own(tmp_path: Path) ->
 def test_options_name_the_level_of_reads_and_keep_what_they_do_not_name(counter: str) -> None:
     with quorate.connect(counter) as proxy:
         total = proxy.add(0)
-        for level in ("ordered", "confirmed", "lease", "any"):
+        for level in ("ordered", "confirmed", "broadcast", "lease", "any"):
             view = quorate.options(quorate.options(proxy, level=level), timeout=5.0)
             assert view.get() == total
             assert quorate.freshness(view).slot > 0, "it was a read"

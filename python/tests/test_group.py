@@ -47,7 +47,7 @@ def test_calls_are_pipelined_and_each_is_executed_once(wallet: Wallet) -> None:
 
 def test_reads_change_nothing_and_say_how_fresh_they_are(wallet: Wallet) -> None:
     total = wallet.deposit(1)
-    for level in ("ordered", "confirmed", "lease"):
+    for level in ("ordered", "confirmed", "broadcast", "lease"):
         assert quorate.reading(wallet, level=level).total() == total
     view = quorate.weak(wallet)
     view.total()

@@ -14,7 +14,7 @@ import quorate
 from quorate import LocalGroup, _local
 from quorate._proxy import flow_of
 
-LEVELS = "use ordered, confirmed, lease, any, loose"
+LEVELS = "use ordered, confirmed, broadcast, lease, any, loose"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def named(nodes: LocalGroup[Shelf], name: str) -> str:
 
 
 def test_each_client_takes_the_level_of_the_object(nodes: LocalGroup[Shelf], group: quorate.Group) -> None:
-    for level in ("ordered", "confirmed", "lease", "any", "loose"):
+    for level in ("ordered", "confirmed", "broadcast", "lease", "any", "loose"):
         created = group.creating(reads=level).create(Shelf, level)
         assert group.describe(level)["reads"] == level
         with quorate.connect(named(nodes, level), Shelf) as connected:
@@ -92,7 +92,7 @@ def test_the_command_creates_with_a_level_and_calls_at_it(
     assert run("call", "c/1", "look").stdout == "[]\n"
     refused = run("object", "create", "c/2", "shelf_classes:Shelf", "--reads", "newest")
     assert refused.returncode == 2
-    assert "ordered, confirmed, lease, any" in refused.stderr
+    assert "ordered, confirmed, broadcast, lease, any" in refused.stderr
 
 
 def test_a_client_that_asks_for_a_level_gets_that_one(group: quorate.Group) -> None:
@@ -103,3 +103,14 @@ def test_a_client_that_asks_for_a_level_gets_that_one(group: quorate.Group) -> N
     fresh = quorate.reading(shelf, level="confirmed")
     assert fresh.look() == []
     assert quorate.freshness(fresh).age == 0
+
+
+def test_an_announced_read_sees_every_write_before_it() -> None:
+    with (local := quorate.local(Shelf, persist="memory", timeout=PATIENCE_S)) as shelf:
+        words = ["view", "set", "level=26", "--endpoint", local.endpoint]
+        subprocess.run([_local.program(), *words], capture_output=True, check=True)
+        announced = quorate.reading(shelf, level="broadcast")
+        for hats in range(1, 40):
+            assert shelf.put("hat") == hats
+            assert announced.look() == ["hat"] * hats
+            assert quorate.freshness(announced).age == 0

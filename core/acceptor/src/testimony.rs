@@ -4,7 +4,7 @@
 //! ask each message for its testimony, so they do not depend on a protocol.
 
 use crate::Promise;
-use quorate_types::{Ballot, Batch, NodeSet, Slot, ValueId, VoteKind};
+use quorate_types::{Ballot, Batch, BroadcastId, NodeSet, Slot, ValueId, VoteKind};
 
 /// The commitment that a message makes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -100,6 +100,13 @@ pub enum Testimony<'a> {
         ballot: Ballot,
         /// The number of the round.
         epoch: u64,
+    },
+    /// It heard of a read from its client, and knows of no higher ballot.
+    Attests {
+        /// The ballot of the leader that it follows.
+        ballot: Ballot,
+        /// The read.
+        read: BroadcastId,
     },
     /// It is sent as the leader of this ballot and vouches for what the ballot decided.
     Leads {

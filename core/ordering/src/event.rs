@@ -1,6 +1,6 @@
 //! The inputs of an ordering protocol.
 
-use quorate_types::{Command, Digest, LinkEpoch, NodeId, Slot, ViewId, Wall};
+use quorate_types::{BroadcastId, Command, Digest, LinkEpoch, NodeId, Slot, ViewId, Wall};
 
 /// The number of a write of one node. It rises with each [`crate::Effect::Persist`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -25,6 +25,19 @@ pub enum Event<M> {
         id: ReadId,
         /// Whether the leader's lease is enough.
         lease: bool,
+    },
+    /// The same for a read that its client announces to every node, so that acceptors confirm it unasked.
+    /// Answered as [`Event::Read`] is.
+    ReadAnnounced {
+        /// The id of the read.
+        id: ReadId,
+        /// Its name at the other nodes.
+        read: BroadcastId,
+    },
+    /// A client announces a read that it has sent to the leader.
+    Announced {
+        /// Its name.
+        read: BroadcastId,
     },
     /// A message of another node's instance arrived.
     Receive {
@@ -115,6 +128,8 @@ impl<M> Event<M> {
             },
             Event::Submit { commands } => Event::Submit { commands },
             Event::Read { id, lease } => Event::Read { id, lease },
+            Event::ReadAnnounced { id, read } => Event::ReadAnnounced { id, read },
+            Event::Announced { read } => Event::Announced { read },
             Event::Persisted { mark } => Event::Persisted { mark },
             Event::Link { peer, state } => Event::Link { peer, state },
             Event::Executed { slot } => Event::Executed { slot },

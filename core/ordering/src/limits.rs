@@ -49,6 +49,9 @@ pub struct Limits {
     pub reads: usize,
     /// Confirmation rounds that a leader keeps open; reads that arrive meanwhile share the next.
     pub epochs: usize,
+    /// Announced reads that a leader keeps confirmations of before it has the read itself, for one heartbeat; what comes beyond is
+    /// ignored, and the leader asks for it once it has the read.
+    pub announced: usize,
     /// Slots of one step of a leader that spares slow acceptors: after so many it looks anew who is slow.
     pub step_slots: u64,
     /// What happens where a peer does not keep up.
@@ -74,6 +77,7 @@ impl Default for Limits {
             resend: 16,
             reads: 1 << 16,
             epochs: 4,
+            announced: 1 << 14,
             step_slots: 128,
             step_first_slots: 8,
             flow: Flow::Credit,

@@ -9,9 +9,10 @@ use quorate_session::{
     Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
 };
 use quorate_types::{
-    ClosedBy, ConnectionId, Duration, FromClient, NodeId, Secret, SessionId, SessionTerms, Time,
-    ToClient,
+    BroadcastId, ClosedBy, ConnectionId, Duration, FromClient, NodeId, Secret, SessionId,
+    SessionTerms, Time, ToClient,
 };
+use std::collections::BTreeMap;
 
 /// How an operation of a client ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,6 +29,8 @@ pub struct EndedOperation {
 pub(crate) struct Caller {
     session: ClientSession,
     connection: Option<ConnectionId>,
+    /// Those on which it announces its reads to other nodes. At most one for each node.
+    announcers: BTreeMap<NodeId, ConnectionId>,
     /// Counts dials: an earlier one that arrives late is void.
     dial: u64,
     alarm: Option<Time>,
@@ -57,9 +60,12 @@ impl Caller {
             terms: SessionTerms::expiring_after(SESSION_EXPIRY),
             ..SessionConfig::default()
         };
+        let mut session = ClientSession::new(config, addresses, number as u64, secret, now);
+        session.set_announcing(true);
         Caller {
-            session: ClientSession::new(config, addresses, number as u64, secret, now),
+            session,
             connection: None,
+            announcers: BTreeMap::new(),
             dial: 0,
             alarm: None,
         }
@@ -108,6 +114,7 @@ impl Rehearsal {
             match output {
                 SessionOutput::Dial { address } => self.dial(caller, &address),
                 SessionOutput::Send(message) => self.ask(caller, message),
+                SessionOutput::Announce(read) => self.announce(caller, read),
                 SessionOutput::Done { ticket, result } => self.ended.push(EndedOperation {
                     caller,
                     ticket,
@@ -179,6 +186,33 @@ impl Rehearsal {
             self.sessions.insert(id.session, caller);
             self.copy(caller, &message);
         }
+        self.say(caller, connection, message);
+    }
+
+    /// A client tells the nodes beside the one in use of a read.
+    fn announce(&mut self, caller: usize, read: BroadcastId) {
+        let used = self.callers[caller].connection;
+        let used = used.and_then(|connection| self.connections.get(&connection));
+        let used = used.map(|link| link.node);
+        let others: Vec<NodeId> = self.ids().filter(|id| Some(*id) != used).collect();
+        for node in others {
+            let known = self.callers[caller].announcers.get(&node).copied();
+            let life = self.nodes[&node].life;
+            let is_of_life = |connection: &ConnectionId| {
+                let link = self.connections.get(connection);
+                link.is_some_and(|link| link.life == life && !link.is_broken)
+            };
+            let connection = match known.filter(is_of_life) {
+                Some(connection) => connection,
+                None => self.open(Some(caller), node),
+            };
+            self.callers[caller].announcers.insert(node, connection);
+            self.say(caller, connection, FromClient::Announce { read });
+        }
+    }
+
+    /// Something leaves a client on one of its connections.
+    fn say(&mut self, caller: usize, connection: ConnectionId, message: FromClient) {
         let at = self.now + self.latency();
         if let Some(link) = self.connections.get_mut(&connection) {
             link.last_up = at.max(Time(link.last_up.0 + 1));

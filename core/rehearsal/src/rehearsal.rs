@@ -9,7 +9,7 @@ use crate::running::RehearsedNode;
 use crate::schedule::{Occurrence, Schedule};
 use crate::tracing::Trace;
 use quorate_types::{
-    ConnectionId, Duration, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectSpec,
+    ConnectionId, Duration, GroupId, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec,
     OrderingName, Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
 };
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub struct RehearsalConfig {
     pub copies_per_mille: u64,
     /// How the group orders commands.
     pub ordering: OrderingName,
+    /// The level of the group, where its ordering takes no higher one.
+    pub level: Level,
 }
 
 /// How a node is.
@@ -92,7 +94,7 @@ impl Rehearsal {
         let mut dice = Dice::new(config.seed);
         // Not at the beginning of time, where nothing can be before.
         let now = Time(1_000_000_000);
-        let view = view(config.nodes, config.ordering);
+        let view = view(&config);
         let addresses: Vec<String> = view.members.iter().map(|m| m.address.clone()).collect();
         let callers = (0..config.callers)
             .map(|number| Caller::new(addresses.clone(), number, dice.bits(), now));
@@ -270,7 +272,8 @@ impl Rehearsal {
     }
 }
 
-fn view(nodes: u16, ordering: OrderingName) -> View {
+fn view(config: &RehearsalConfig) -> View {
+    let (nodes, ordering) = (config.nodes, config.ordering);
     let ids = || (1..=nodes).map(NodeId);
     let all: NodeSet = ids().collect();
     View {
@@ -288,7 +291,7 @@ fn view(nodes: u16, ordering: OrderingName) -> View {
         quorums: Quorums::majority(all.len()).expect("there is a node"),
         window: WINDOW,
         rejoined: BTreeMap::new(),
-        level: ordering.level(),
+        level: ordering.level().max(config.level),
         ordering,
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {

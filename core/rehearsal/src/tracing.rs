@@ -106,7 +106,13 @@ impl Rehearsal {
             quorate_wire::put_request(&mut buf, message);
             buf.len()
         };
-        let is_upkeep = !matches!(message, FromClient::Call { .. } | FromClient::Read { .. });
+        let is_upkeep = !matches!(
+            message,
+            FromClient::Call { .. }
+                | FromClient::Read { .. }
+                | FromClient::Broadcast { .. }
+                | FromClient::Announce { .. }
+        );
         let parties = (Party::Client(caller), Party::Node(node));
         self.note(parties, (variant(message), is_upkeep), bytes, arrives);
     }

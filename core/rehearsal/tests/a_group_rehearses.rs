@@ -5,7 +5,7 @@ use quorate_rehearsal::{
     Answer, EndedOperation, ExecutedCall, Operation, Rehearsal, RehearsalConfig, RehearsedObjects,
 };
 use quorate_types::{
-    Duration, NodeId, ObjectId, OrderingName, Outcome, ReadLevel, Stamp, Value, Wall,
+    Duration, Level, NodeId, ObjectId, OrderingName, Outcome, ReadLevel, Stamp, Value, Wall,
 };
 use std::collections::BTreeMap;
 
@@ -55,6 +55,7 @@ const PATIENCE: Duration = Duration::from_millis(60_000);
 
 fn config(seed: u64) -> RehearsalConfig {
     RehearsalConfig {
+        level: Level::UNNAMED,
         nodes: 3,
         callers: 1,
         seed,

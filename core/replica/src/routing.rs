@@ -59,6 +59,8 @@ impl<O: Ordering> Replica<O> {
             | Event::Attended(_)
             | Event::Resubmit { .. }
             | Event::Read { .. }
+            | Event::ReadAnnounced { .. }
+            | Event::Announced { .. }
             | Event::Close { .. }
             | Event::Over
             | Event::Passed

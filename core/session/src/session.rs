@@ -16,8 +16,8 @@ use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    ClosedBy, ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal,
-    Secret, SessionId, SessionTerms, Slot, Tenancy, Time, ToClient,
+    BroadcastId, ClosedBy, ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX,
+    Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Time, ToClient,
 };
 
 /// What happens to a client.
@@ -63,6 +63,8 @@ pub enum SessionOutput {
     },
     /// Send on the connection.
     Send(FromClient),
+    /// Tell every other node that it can reach of this read.
+    Announce(BroadcastId),
     /// An operation ended.
     Done {
         /// The operation.
@@ -105,6 +107,10 @@ pub struct ClientSession {
     tenant: Option<Secret>,
     /// Those of the session, which another client may have opened.
     terms: SessionTerms,
+    /// Names this client in its announced reads. No other client has it, nor one that goes on with the session.
+    reader: SecretHash,
+    /// Whether enough other nodes hear what is announced.
+    can_announce: bool,
     /// In which this client has the session.
     tenancy: Tenancy,
     /// The ticket number of a call minus its place in the current tenancy.
@@ -155,6 +161,8 @@ impl ClientSession {
             registration: Registration::Wanted,
             secret,
             tenant: None,
+            reader: secret.hash(),
+            can_announce: false,
             terms: config.terms,
             tenancy: Tenancy::FIRST,
             sequence_base: 0,
@@ -174,6 +182,12 @@ impl ClientSession {
             foreign: None,
             wake_hint: now,
         }
+    }
+
+    /// Says whether enough other nodes, with the one in use a majority, would hear what this client announces. Until then reads at
+    /// level [`ReadLevel::Broadcast`](quorate_types::ReadLevel::Broadcast) are sent as confirmed ones.
+    pub fn set_announcing(&mut self, can_announce: bool) {
+        self.can_announce = can_announce;
     }
 
     /// Whether a session is open on a connection.

@@ -12,8 +12,8 @@ use quorate_ordering::{
     Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
 };
 use quorate_types::{
-    Body, Digest, Duration, LinkEpoch, NoOrdering, NodeId, OrderingName, Persistence, Quorums,
-    Slot, Time, View, Wall,
+    Body, BroadcastId, Digest, Duration, Level, LinkEpoch, NoOrdering, NodeId, OrderingName,
+    Persistence, Quorums, SecretHash, Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,6 +92,15 @@ impl<P: ScriptedProtocol> Stage<P> {
             ["run", span] => self.pass(millis(span)?, true)?,
             ["read", who] => self.read(node(who)?, false),
             ["read", who, "lease"] => self.read(node(who)?, true),
+            ["read", who, name] => {
+                self.reads += 1;
+                let (id, read) = (ReadId(self.reads), announced(name));
+                self.event(node(who)?, Event::ReadAnnounced { id, read });
+            }
+            ["announce", who, name] => {
+                let read = announced(name);
+                self.event(node(who)?, Event::Announced { read });
+            }
             ["trim", who, at] => {
                 let slot = slot(at)?;
                 self.event(
@@ -126,6 +135,7 @@ impl<P: ScriptedProtocol> Stage<P> {
         let mut window = 64;
         let mut acceptors = count;
         let mut ordering = OrderingName::Paxos;
+        let mut level = Level::UNNAMED;
         for option in options {
             match option.split_once('=') {
                 Some(("quorums", sizes)) => {
@@ -142,6 +152,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 Some(("ordering", word)) => {
                     ordering = word.parse().map_err(|why: NoOrdering| why.to_string())?;
                 }
+                Some(("level", number)) => level = Level(number.parse().unwrap()),
                 Some(("window", slots)) => window = slots.parse().unwrap(),
                 Some(("pipeline", slots)) => self.pipeline = Some(slots.parse().unwrap()),
                 Some(("first", slots)) => self.first_slots = Some(slots.parse().unwrap()),
@@ -153,7 +164,7 @@ impl<P: ScriptedProtocol> Stage<P> {
         self.view = Some(View {
             quorums,
             window,
-            level: ordering.level(),
+            level: level.max(ordering.level()),
             ordering,
             ..view(count, acceptors, persistence)
         });
@@ -523,6 +534,15 @@ impl<P: ScriptedProtocol> Stage<P> {
             Err(format!("it is not so: {status:?}"))
         }
     }
+}
+
+/// The read that a script calls so, and its clients announce.
+fn announced(name: &str) -> BroadcastId {
+    let number = name
+        .bytes()
+        .fold(0, |sum, byte| sum * 256 + u64::from(byte));
+    let client = SecretHash::default();
+    BroadcastId { client, number }
 }
 
 enum Carry {

@@ -6,7 +6,8 @@ use quorate_ordering::{
     Config, Decision, Effect, Event, LinkState, Ordering, ReadId, Record, Role, Standing,
 };
 use quorate_types::{
-    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
+    Batch, BroadcastId, CommandId, Digest, Duration, Level, LinkEpoch, NodeId, Persistence,
+    SecretHash, Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,18 @@ pub struct Inhabitant<P: WorldProtocol> {
 enum Arrival<M> {
     Message(NodeId, NodeId, M),
     Fetch(NodeId, Slot),
+    /// A read reaches the replica that is to answer it.
+    Read(NodeId, ReadId),
+    /// A node hears of a read that another one is to answer.
+    Announced(NodeId, ReadId),
+}
+
+fn name_of(read: ReadId) -> BroadcastId {
+    let client = SecretHash::default();
+    BroadcastId {
+        client,
+        number: read.0,
+    }
 }
 
 /// The nodes of one seed. It checks agreement, one resolution of each submission, and barriers of reads.
@@ -210,7 +223,9 @@ impl<P: WorldProtocol> World<P> {
         let flying: Vec<_> = (self.network.iter())
             .filter(|(_, arrival)| match arrival {
                 Arrival::Message(_, to, _) => *to == id,
-                Arrival::Fetch(to, _) => *to == id,
+                Arrival::Fetch(to, _) | Arrival::Read(to, _) | Arrival::Announced(to, _) => {
+                    *to == id
+                }
             })
             .map(|(key, _)| *key)
             .collect();
@@ -415,6 +430,15 @@ impl<P: WorldProtocol> World<P> {
                     );
                 }
                 Arrival::Fetch(id, upto) => self.fetch(id, upto),
+                Arrival::Read(node, id) if self.read_floor.contains_key(&(node, id)) => {
+                    let read = name_of(id);
+                    self.event(node, Event::ReadAnnounced { id, read });
+                }
+                Arrival::Announced(id, read) if self.nodes[&id].instance.is_some() => {
+                    let read = name_of(read);
+                    self.event(id, Event::Announced { read });
+                }
+                Arrival::Read(..) | Arrival::Announced(..) => {}
             }
             return true;
         }
@@ -479,8 +503,34 @@ impl<P: WorldProtocol> World<P> {
         self.reads += 1;
         let read = ReadId(self.reads);
         self.read_floor.insert((id, read), self.highest);
+        if self.view.level >= Level::BROADCAST && self.dice.chance(60) {
+            return self.announce(id, read);
+        }
         let lease = self.dice.chance(50);
         self.event(id, Event::Read { id: read, lease });
+    }
+
+    /// A read is on its way to `id`, and word of it to the others: each comes, if it comes, in its own time.
+    fn announce(&mut self, id: NodeId, read: ReadId) {
+        let others = self.view.nodes().without(id);
+        let others = others.iter().map(|node| Arrival::Announced(node, read));
+        let all: Vec<_> = std::iter::once(Arrival::Read(id, read))
+            .chain(others)
+            .collect();
+        for arrival in all {
+            let is_read = matches!(arrival, Arrival::Read(..));
+            if !is_read && self.dice.chance(self.loss) {
+                continue;
+            }
+            let longest = match self.dice.chance(30) {
+                true => 200_000_000,
+                false => self.delay,
+            };
+            self.count += 1;
+            let delay = 50_000 + self.dice.below(longest);
+            let key = (Time(self.now.0 + delay), self.count);
+            self.network.insert(key, arrival);
+        }
     }
 
     /// Any node.

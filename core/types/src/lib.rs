@@ -36,7 +36,7 @@ pub mod zoo;
 pub use agenda::Agenda;
 pub use ballot::Ballot;
 pub use cancel::{CANCELLED_AT_ONCE, cancel_payload, cancelled};
-pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
+pub use client::{Ask, BroadcastId, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
 pub use digest::Digest;
 pub use fast_quorums::{FastQuorums, FastQuorumsError};

@@ -428,6 +428,14 @@ pub enum Plant {
     RepairedInItsBallot,
     /// Reads reflect only what the leader itself knows to be voted for.
     FastReadUnasked,
+    /// A leader answers an announced read with the confirmations of other reads.
+    AnnouncedConfirmReused,
+    /// Whoever follows another leader confirms an announced read too, and a leader counts it.
+    AnnouncedBallotIgnored,
+    /// The barrier of an announced read leaves out what is proposed and voted for.
+    AnnouncedBarrierDecided,
+    /// A leader answers an announced read that one acceptor too few confirmed.
+    AnnouncedByOneTooFew,
     /// A witness trims its log for a snapshot that it does not keep.
     WitnessTrimsUnkept,
     /// A witness counts among those whose digests must agree, and keeps whatever one replica reports.

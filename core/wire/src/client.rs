@@ -8,20 +8,20 @@ use crate::codec::{Reader, detach, in_range, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::outcome::{outcome_parts, put_outcome, take_outcome};
+use crate::read_level::{level_number, take_level};
 use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
 use crate::view_request::{
     CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, JOIN_AS_WITNESS, JOIN_SPEAKING, MOVE_LEADER,
     SET_LEVEL, SWITCH_ORDERING, put_view_request, take_view_request,
 };
 use crate::words::{
-    put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
-    put_tenancy, put_terms, take_attachment, take_command_id, take_digest, take_node, take_secret,
-    take_secret_hash, take_session, take_slot, take_tenancy, take_terms,
+    put_attachment, put_broadcast_id, put_command_id, put_digest, put_node, put_secret_hash,
+    put_session, put_slot, put_tenancy, put_terms, take_attachment, take_broadcast_id,
+    take_command_id, take_digest, take_node, take_secret, take_secret_hash, take_session,
+    take_slot, take_tenancy, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{
-    CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, SessionId, ToClient,
-};
+use quorate_types::{CommandId, Duration, FromClient, ObjectId, Outcome, SessionId, ToClient};
 
 const OPEN: u8 = 1;
 const CALL: u8 = 2;
@@ -33,6 +33,8 @@ const ATTACH: u8 = 7;
 const RESET: u8 = 8;
 const SKIP: u8 = 9;
 const RESUME: u8 = 11;
+const BROADCAST: u8 = 30;
+const ANNOUNCE: u8 = 31;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -107,6 +109,20 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             buf.put_u8(level_number(*level));
             put_slot(buf, *after);
             put_bytes(buf, payload);
+        }
+        FromClient::Broadcast {
+            read,
+            object,
+            payload,
+        } => {
+            buf.put_u8(BROADCAST);
+            put_broadcast_id(buf, *read);
+            buf.put_u32_le(object.0);
+            put_bytes(buf, payload);
+        }
+        FromClient::Announce { read } => {
+            buf.put_u8(ANNOUNCE);
+            put_broadcast_id(buf, *read);
         }
         FromClient::KeepAlive { session } => {
             buf.put_u8(KEEP_ALIVE);
@@ -349,6 +365,14 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
                 after,
             })
         }
+        BROADCAST => Ok(FromClient::Broadcast {
+            read: take_broadcast_id(r)?,
+            object: ObjectId(r.u32("object")?),
+            payload: r.bytes("payload")?,
+        }),
+        ANNOUNCE => Ok(FromClient::Announce {
+            read: take_broadcast_id(r)?,
+        }),
         KEEP_ALIVE => Ok(FromClient::KeepAlive {
             session: take_session(r)?,
         }),
@@ -375,30 +399,6 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
         | JOIN_AS_WITNESS | SET_LEVEL | SWITCH_ORDERING) => take_view_request(tag, r),
         tag => Err(WireError::UnknownTag {
             what: "request",
-            tag,
-        }),
-    }
-}
-
-fn level_number(level: ReadLevel) -> u8 {
-    match level {
-        ReadLevel::Ordered => 1,
-        ReadLevel::Confirmed => 2,
-        ReadLevel::Lease => 3,
-        ReadLevel::Any => 4,
-        ReadLevel::Loose => 5,
-    }
-}
-
-fn take_level(r: &mut Reader<'_>) -> Result<ReadLevel, WireError> {
-    match r.u8("read level")? {
-        1 => Ok(ReadLevel::Ordered),
-        2 => Ok(ReadLevel::Confirmed),
-        3 => Ok(ReadLevel::Lease),
-        4 => Ok(ReadLevel::Any),
-        5 => Ok(ReadLevel::Loose),
-        tag => Err(WireError::UnknownTag {
-            what: "read level",
             tag,
         }),
     }

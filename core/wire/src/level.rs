@@ -23,6 +23,7 @@ pub fn peer_level(message: &PeerMessage<AnyMessage>) -> Level {
         Message::Accept(accept) => of_commands(accept.batch.commands()),
         // Who speaks of rings reads every command.
         Message::Pass(_) | Message::Gathered(_) => Level::RING,
+        Message::Attested(_) => Level::BROADCAST,
         Message::Promise(page) => highest(page.votes.iter().map(|vote| of_batch(&vote.batch))),
         Message::Learned(learned) => highest(learned.batches.iter().map(of_batch)),
         Message::Forward(forward) => of_commands(&forward.commands),

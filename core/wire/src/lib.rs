@@ -26,6 +26,7 @@ mod link_proof;
 mod outcome;
 mod peer;
 mod reach;
+mod read_level;
 mod record;
 mod refusal;
 mod snapshot;

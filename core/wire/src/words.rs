@@ -7,8 +7,9 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range, put_option};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Attachment, Ballot, CommandId, Digest, Duration, GroupId, Level, Levels, NodeId, NodeSet,
-    Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, ValueId, ViewId, ViewNumber,
+    Attachment, Ballot, BroadcastId, CommandId, Digest, Duration, GroupId, Level, Levels, NodeId,
+    NodeSet, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, ValueId, ViewId,
+    ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -113,6 +114,18 @@ pub(crate) fn put_secret_hash(buf: &mut BytesMut, hash: SecretHash) {
 
 pub(crate) fn take_secret_hash(r: &mut Reader<'_>) -> Result<SecretHash, WireError> {
     Ok(SecretHash::from_bytes(*r.array("hash of a secret")?))
+}
+
+pub(crate) fn put_broadcast_id(buf: &mut BytesMut, read: BroadcastId) {
+    put_secret_hash(buf, read.client);
+    buf.put_u64_le(read.number);
+}
+
+pub(crate) fn take_broadcast_id(r: &mut Reader<'_>) -> Result<BroadcastId, WireError> {
+    Ok(BroadcastId {
+        client: take_secret_hash(r)?,
+        number: r.u64("read number")?,
+    })
 }
 
 pub(crate) fn put_attachment(buf: &mut BytesMut, attachment: Attachment) {

@@ -10,7 +10,7 @@ use quorate_rehearsal::{
     Answer, Cause, EndedOperation, ExecutedCall, Operation, Rehearsal, RehearsalConfig,
     RehearsedObjects, Ticket,
 };
-use quorate_types::{Duration, NodeId, ObjectId, Outcome, ReadLevel, Stamp, Value, Wall};
+use quorate_types::{Duration, Level, NodeId, ObjectId, Outcome, ReadLevel, Stamp, Value, Wall};
 
 /// The only object of a group.
 const OBJECT: ObjectId = ObjectId(0);
@@ -50,6 +50,7 @@ impl NativeRehearsal {
             return Err(PyValueError::new_err(text));
         }
         let config = RehearsalConfig {
+            level: Level::UNNAMED,
             nodes,
             callers,
             seed,
@@ -211,6 +212,7 @@ fn level_of(level: &str) -> PyResult<ReadLevel> {
     match level {
         "ordered" => Ok(ReadLevel::Ordered),
         "confirmed" => Ok(ReadLevel::Confirmed),
+        "broadcast" => Ok(ReadLevel::Broadcast),
         "lease" => Ok(ReadLevel::Lease),
         "any" => Ok(ReadLevel::Any),
         "loose" => Ok(ReadLevel::Loose),

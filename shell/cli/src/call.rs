@@ -48,6 +48,8 @@ pub(crate) enum Freshness {
     Ordered,
     /// Confirmed by a majority, not logged.
     Confirmed,
+    /// Announced to every node and confirmed by a majority unasked.
+    Broadcast,
     /// Answered by the leader alone, under its lease.
     Lease,
     /// The state of the connected replica, possibly old; slot and age go to stderr.
@@ -200,6 +202,7 @@ pub(crate) fn read_level(level: Freshness) -> ReadLevel {
     match level {
         Freshness::Ordered => ReadLevel::Ordered,
         Freshness::Confirmed => ReadLevel::Confirmed,
+        Freshness::Broadcast => ReadLevel::Broadcast,
         Freshness::Lease => ReadLevel::Lease,
         Freshness::Any => ReadLevel::Any,
     }

@@ -103,6 +103,11 @@ impl NodeConnection {
         self.out.len() >= WAITING_BYTES_MAX
     }
 
+    /// Bytes that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.out.len()
+    }
+
     /// The socket can be written again, or for the first time.
     pub(crate) fn on_writable(&mut self) {
         self.waits_for_writable = false;

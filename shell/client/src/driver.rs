@@ -1,7 +1,9 @@
 //! A client without its own thread: the caller polls; it reads, feeds the session and writes.
 
+mod announcing;
 mod dialling;
 
+use self::announcing::Announcers;
 use crate::connection::NodeConnection;
 use crate::resolving::Resolving;
 use crate::{ClientNote, ConnectError, Endpoint, SessionFile, TlsClient, TlsProblem};
@@ -109,6 +111,8 @@ pub struct Driver {
     resolving: Option<Resolving>,
     /// Whether the loop watches the connection; else a caller waits for its socket.
     is_watched: bool,
+    /// Where reads are announced.
+    announcers: Announcers,
     notes: Vec<ClientNote>,
     /// Addresses that could not be reached since a node welcomed this client.
     unreached: BTreeSet<String>,
@@ -160,6 +164,7 @@ impl Driver {
             connection: None,
             resolving: None,
             is_watched: true,
+            announcers: Announcers::default(),
             notes: Vec::new(),
             unreached: BTreeSet::new(),
             objects: Vec::new(),
@@ -303,6 +308,13 @@ impl Driver {
         if !self.has_room() {
             return None;
         }
+        if let Operation::Read {
+            level: ReadLevel::Broadcast,
+            ..
+        } = operation
+        {
+            self.announcers.want();
+        }
         self.session
             .attempt(now, operation, deadline, attempts, &mut self.outputs)
     }
@@ -387,6 +399,7 @@ impl Driver {
             self.session
                 .handle(boot_time(), SessionInput::Wake, &mut self.outputs);
         }
+        self.tend_announcers();
         self.perform();
         finished.append(&mut self.finished);
     }
@@ -444,6 +457,7 @@ impl Driver {
                         let addresses = welcome.members.iter().map(|(_, address)| address.clone());
                         self.members = addresses.collect();
                     }
+                    self.announcers.welcomed(&welcome);
                     self.objects = welcome.objects;
                     let is_welcomed = self.connection.as_ref().is_some_and(|c| c.is_welcomed);
                     if is_welcomed {
@@ -495,11 +509,13 @@ impl Driver {
                             connection.queue(&message);
                         }
                     }
+                    SessionOutput::Announce(read) => self.announcers.announce(read),
                     SessionOutput::Done { ticket, result } => self.finished.push((ticket, result)),
                     SessionOutput::Dial { address } => self.dial(&address),
                 }
             }
         }
+        self.announcers.flush();
         if let Some(Err(error)) = self.connection.as_mut().map(NodeConnection::flush) {
             self.fail_by(&error);
         }

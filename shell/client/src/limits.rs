@@ -21,6 +21,20 @@ pub(crate) const LOOKUPS_MAX: usize = 16;
 /// Dials that wait for the address of one name; older ones have given up.
 pub(crate) const LOOKUP_WAITERS_MAX: usize = 64;
 
+/// Connections on which a client announces its reads: a majority of the largest useful group and more.
+pub(crate) const ANNOUNCERS_MAX: usize = 15;
+
+/// Announcements that may wait for one of them: a node that does not read loses the rest, which delays nobody else.
+pub(crate) const ANNOUNCED_WAITING_MAX: usize = 64 << 10;
+
+/// After so long those that failed are tried again.
+pub(crate) const ANNOUNCERS_RETRIED: quorate_types::Duration =
+    quorate_types::Duration::from_millis(1_000);
+
+/// How often what has come on them is read: hints to the leader, at most one for each change.
+pub(crate) const ANNOUNCERS_DRAINED: quorate_types::Duration =
+    quorate_types::Duration::from_millis(500);
+
 /// Notes that are kept until the owner of the client hears them; more are dropped.
 pub(crate) const NOTES_MAX: usize = 64;
 

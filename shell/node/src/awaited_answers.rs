@@ -50,7 +50,7 @@ impl AwaitedAnswers {
     pub(crate) fn asked(&mut self, request: &Result<FromClient, WireError>) {
         if matches!(
             request,
-            Ok(FromClient::Call { .. } | FromClient::Read { .. })
+            Ok(FromClient::Call { .. } | FromClient::Read { .. } | FromClient::Broadcast { .. })
         ) {
             self.count += 1;
         }

@@ -8,7 +8,10 @@ use quorate_types::{FromClient, Refusal, ToClient};
 /// closed was opened before.
 pub(crate) fn debt_of(request: &FromClient) -> u32 {
     match request {
-        FromClient::Call { .. } | FromClient::Read { .. } => 0,
+        FromClient::Call { .. }
+        | FromClient::Read { .. }
+        | FromClient::Broadcast { .. }
+        | FromClient::Announce { .. } => 0,
         FromClient::Attach { .. } | FromClient::KeepAlive { .. } | FromClient::Close { .. } => 1,
         FromClient::Open { .. }
         | FromClient::Resume { .. }

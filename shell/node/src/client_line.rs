@@ -171,12 +171,17 @@ impl Visit {
 
 fn weight(request: &Result<FromClient, WireError>) -> usize {
     match request {
-        Ok(FromClient::Call { payload, .. } | FromClient::Read { payload, .. }) => payload.len(),
+        Ok(
+            FromClient::Call { payload, .. }
+            | FromClient::Read { payload, .. }
+            | FromClient::Broadcast { payload, .. },
+        ) => payload.len(),
         Ok(
             FromClient::Open { .. }
             | FromClient::Resume { .. }
             | FromClient::Attach { .. }
             | FromClient::KeepAlive { .. }
+            | FromClient::Announce { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }

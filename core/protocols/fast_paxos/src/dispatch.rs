@@ -40,7 +40,11 @@ impl Ordering for FastPaxos {
             Event::Close { last } => self.close(last),
             Event::Passed => self.passed(now, effects),
             Event::Over => self.over(now, effects),
-            Event::Read { id, lease: _ } => self.seat.read(now, id, effects),
+            // There is no leader of classic rounds whom acceptors could confirm unasked.
+            Event::Read { id, lease: _ } | Event::ReadAnnounced { id, read: _ } => {
+                self.seat.read(now, id, effects);
+            }
+            Event::Announced { read: _ } => {}
             Event::Receive {
                 from,
                 link: _,

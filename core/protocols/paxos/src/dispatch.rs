@@ -44,6 +44,8 @@ impl Ordering for MultiPaxos {
             Event::Passed => self.passed(now, effects),
             Event::Over => self.over(now, effects),
             Event::Read { id, lease } => self.seat.read(now, id, lease, effects),
+            Event::ReadAnnounced { id, read } => self.on_read_announced(now, id, read, effects),
+            Event::Announced { read } => self.on_announced(read, effects),
             Event::Receive {
                 from,
                 link: _,
@@ -177,6 +179,7 @@ impl MultiPaxos {
                     leader.on_confirmed(seat, from, answer, effects);
                 }
             }
+            Message::Attested(told) => self.on_attested(now, from, told, effects),
             Message::AskBarrier(ask) => self.on_ask_barrier(now, from, ask, effects),
             Message::Barrier(answer) => self.seat.on_barrier(answer, effects),
             Message::TakeOver(request) => self.on_take_over(now, request, effects),
@@ -487,6 +490,7 @@ impl MultiPaxos {
         self.seat.wake_learner(now, effects);
         self.seat.wake_forward(now, effects);
         self.seat.wake_reads(now, effects);
+        self.tend_announced(now, effects);
         self.seat.wake_repair(now, effects);
         if now >= self.record_at {
             self.record_at = now + self.seat.config.timing.lease;

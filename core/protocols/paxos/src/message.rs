@@ -8,7 +8,8 @@ use crate::repair::OF_LEADER;
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{
-    Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber, VoteKind,
+    Ballot, Batch, BroadcastId, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber,
+    VoteKind,
 };
 
 /// One message from node to node.
@@ -50,6 +51,8 @@ pub enum Message {
     Confirm(Confirm),
     /// The answer to [`Confirm`].
     Confirmed(Confirmed),
+    /// The sender heard of a client's read, and `ballot` is the highest that it promised.
+    Attested(Attested),
     /// Asks the leader for the barrier of reads.
     AskBarrier(AskBarrier),
     /// The answer to [`AskBarrier`].
@@ -83,6 +86,7 @@ impl Message {
             | Message::Forward(Forward { ballot, .. })
             | Message::Confirm(Confirm { ballot, .. })
             | Message::Confirmed(Confirmed { ballot, .. })
+            | Message::Attested(Attested { ballot, .. })
             | Message::TakeOver(TakeOver { ballot }) => ballot.is_of(view),
             Message::PreVoted(PreVoted { promised, .. })
             | Message::Surveyed(Surveyed { promised, .. }) => promised.is_of(view),
@@ -166,6 +170,10 @@ impl Message {
             Message::Confirmed(answer) => Testimony::Confirms {
                 ballot: answer.ballot,
                 epoch: answer.epoch,
+            },
+            Message::Attested(told) => Testimony::Attests {
+                ballot: told.ballot,
+                read: told.read,
             },
             Message::Survey(ask) => Testimony::Surveys {
                 request: ask.request & !OF_LEADER,
@@ -398,6 +406,17 @@ pub struct Confirmed {
     pub epoch: u64,
     /// The highest slot in which the sender voted in this ballot. Votes of earlier ballots above the slots
     /// that phase 1 found are not decided and never will be.
+    pub voted: Slot,
+}
+
+/// To the leader of `ballot`, unasked: the sender heard of a read from its client, and promised no higher ballot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attested {
+    /// The highest ballot promised.
+    pub ballot: Ballot,
+    /// The read. Nothing is said of another one.
+    pub read: BroadcastId,
+    /// The highest slot in which the sender voted in this ballot.
     pub voted: Slot,
 }
 

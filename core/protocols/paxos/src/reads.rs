@@ -3,6 +3,9 @@
 //! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and
 //! it serves no other reads. A leader serves no read before everything that phase 1 found is decided.
 
+mod announced;
+
+use self::announced::AnnouncedReads;
 use crate::leader::{Leader, LeaderStage};
 use crate::message::{AskBarrier, Barrier, Confirm, Confirmed, Message};
 use crate::{MultiPaxos, Part, Seat};
@@ -46,6 +49,7 @@ pub(crate) struct PaxosReads {
     arrived: Vec<Waiting>,
     epochs: VecDeque<Epoch>,
     asked: VecDeque<Asked>,
+    announced: AnnouncedReads,
     /// Numbers epochs and requests; no number is used twice, not even over restarts.
     number: u64,
     waiting: usize,
@@ -60,6 +64,7 @@ impl PaxosReads {
             arrived: Vec::new(),
             epochs: VecDeque::new(),
             asked: VecDeque::new(),
+            announced: AnnouncedReads::default(),
             number: boot << 32,
             waiting: 0,
             expire_at: None,
@@ -67,7 +72,7 @@ impl PaxosReads {
     }
 
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        self.expire_at
+        Time::earlier(self.expire_at, self.announced.tend_at)
     }
 
     fn take_number(&mut self) -> u64 {
@@ -88,7 +93,7 @@ impl PaxosReads {
         let asked: usize = self.asked.iter().map(|asked| asked.readers.len()).sum();
         assert_eq!(
             self.waiting,
-            self.arrived.len() + epochs + asked,
+            self.arrived.len() + epochs + asked + self.announced.waiting(),
             "every reader is counted"
         );
     }
@@ -375,6 +380,11 @@ impl Seat {
         for epoch in std::mem::take(&mut self.reads.epochs) {
             readers.extend(epoch.readers);
         }
+        let announced = self.reads.announced.leave();
+        for (_, deadline) in &announced {
+            self.reads.expire_at = Time::earlier(self.reads.expire_at, Some(*deadline));
+        }
+        readers.extend(announced);
         for (reader, deadline) in readers {
             match reader {
                 Reader::Local { .. } if now < deadline => {
@@ -390,7 +400,8 @@ impl Seat {
 
     /// The view is over: no reader gets a barrier here any more.
     pub(crate) fn leave_reads(&mut self, effects: &mut Effects<Message>) {
-        let left: Vec<Waiting> = self.reads.all().flat_map(std::mem::take).collect();
+        let mut left: Vec<Waiting> = self.reads.all().flat_map(std::mem::take).collect();
+        left.extend(self.reads.announced.leave());
         self.reads.epochs.clear();
         self.reads.asked.clear();
         self.reads.waiting = 0;

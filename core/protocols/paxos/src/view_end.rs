@@ -123,6 +123,7 @@ impl MultiPaxos {
             | Message::Returned(_)
             | Message::Confirm(_)
             | Message::Confirmed(_)
+            | Message::Attested(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_)
             | Message::TakeOver(_)

@@ -6,7 +6,7 @@ use quorate_rehearsal::{
     Ticket,
 };
 use quorate_types::{
-    Duration, NodeId, ObjectId, OrderingName, Outcome, ReadLevel, Stamp, Value, Wall,
+    Duration, Level, NodeId, ObjectId, OrderingName, Outcome, ReadLevel, Stamp, Value, Wall,
 };
 use std::collections::BTreeMap;
 
@@ -92,6 +92,7 @@ impl Group {
             wall: Wall(1_700_000_000_000_000_000),
             copies_per_mille: 100,
             ordering: name,
+            level: Level::BROADCAST,
         };
         Group {
             name,
@@ -207,6 +208,7 @@ impl Group {
                 let turn = round + caller as u64;
                 let level = match turn % 8 {
                     2 => Some(ReadLevel::Confirmed),
+                    3 => Some(ReadLevel::Broadcast),
                     4 => Some(ReadLevel::Lease),
                     5 => Some(ReadLevel::Ordered),
                     6 => Some(ReadLevel::Any),

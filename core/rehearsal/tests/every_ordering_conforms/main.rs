@@ -198,9 +198,10 @@ fn whatever_ends_or_is_cut_off_when_nothing_is_lost() {
                     None,
                     None,
                     Some(ReadLevel::Confirmed),
+                    Some(ReadLevel::Broadcast),
                     Some(ReadLevel::Lease),
                 ];
-                group.begin_if_idle(caller, level[draw(4) as usize]);
+                group.begin_if_idle(caller, level[draw(5) as usize]);
             }
             // Within a call's way, so that writes and messages are under way when something happens.
             group.pass(Duration::from_micros(draw(1_500)));

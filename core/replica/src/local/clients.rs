@@ -7,7 +7,7 @@ use crate::local::reads::{Keeper, Read};
 use crate::local::waiting::Joined;
 use crate::replicated::window::{Admission, Session, fingerprint};
 use crate::{Output, Replica, Snapshots};
-use quorate_ordering::{Ordering, Role};
+use quorate_ordering::{Event, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Attachment, Body, CallPlace, ClosedBy, Command, CommandId, ConnectionId, Duration,
@@ -73,6 +73,23 @@ impl<O: Ordering> Replica<O> {
                     refuse(out, from, Ask::Request(request), refusal);
                 }
             }
+            FromClient::Broadcast {
+                read: name,
+                object,
+                payload,
+            } => {
+                let request = name.number;
+                let read = Read {
+                    to: from,
+                    request,
+                    object,
+                    payload,
+                };
+                if let Err(refusal) = self.read_announced(read, name) {
+                    refuse(out, from, Ask::Request(request), refusal);
+                }
+            }
+            FromClient::Announce { read } => self.order(now, Event::Announced { read }, out),
             FromClient::KeepAlive { session } => self.kept_alive(now, from, session, out),
             FromClient::Close { session } => {
                 if let Err(refusal) = self.close(from, session) {

@@ -7,7 +7,7 @@ use crate::limits::{READS_BYTES, READS_WAITING};
 use quorate_ordering::ReadId;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    ConnectionId, NodeId, ObjectId, Outcome, SessionId, Slot, Tenancy, Time, Value,
+    BroadcastId, ConnectionId, NodeId, ObjectId, Outcome, SessionId, Slot, Tenancy, Time, Value,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,6 +36,8 @@ pub(crate) enum Keeper {
 pub(crate) enum Way {
     /// A majority confirms the leader.
     Confirmed,
+    /// A majority confirms the leader unasked: the client announced this one read to all.
+    Announced(BroadcastId),
     /// The leader's lease.
     Lease,
     /// A mark in the log.
@@ -277,6 +279,11 @@ impl Reads {
             }
             self.keepalives -= group.keepalives.len();
             if !group.reads.is_empty() {
+                // What was said of an announced read was said in the view before.
+                let way = match way {
+                    Way::Announced(_) => Way::Confirmed,
+                    Way::Confirmed | Way::Lease | Way::Ordered => way,
+                };
                 let again = self.arriving.entry(way).or_default();
                 again.reads.extend(group.reads);
             }

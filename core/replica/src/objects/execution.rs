@@ -8,7 +8,7 @@ use crate::{Output, Replica};
 use quorate_ordering::{Event, Ordering, ReadId};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, Duration, Outcome, ReadLevel, Refusal, Slot, SlotSteps, Time, ToClient,
+    Ask, Body, BroadcastId, Duration, Outcome, ReadLevel, Refusal, Slot, SlotSteps, Time, ToClient,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -93,7 +93,10 @@ impl<O: Ordering> Replica<O> {
             return Err(Refusal::Overloaded);
         }
         match level {
-            ReadLevel::Confirmed => self.reads.arrive(Way::Confirmed, read),
+            // Without a name no other node has heard of it.
+            ReadLevel::Confirmed | ReadLevel::Broadcast => {
+                self.reads.arrive(Way::Confirmed, read);
+            }
             ReadLevel::Lease => self.reads.arrive(Way::Lease, read),
             ReadLevel::Ordered if !self.can_order() => return Err(Refusal::StorageFull),
             ReadLevel::Ordered if self.is_log_full() => return Err(Refusal::Overloaded),
@@ -107,6 +110,17 @@ impl<O: Ordering> Replica<O> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Accepts a read that its client announces to all nodes, or returns its refusal.
+    pub(crate) fn read_announced(&mut self, read: Read, name: BroadcastId) -> Result<(), Refusal> {
+        self.serves_objects()?;
+        self.admits_request(read.object, &read.payload)?;
+        if self.reads.is_full() || self.pipeline.is_behind() {
+            return Err(Refusal::Overloaded);
+        }
+        self.reads.arrive(Way::Announced(name), read);
         Ok(())
     }
 
@@ -157,6 +171,9 @@ impl<O: Ordering> Replica<O> {
         for (id, way) in self.reads.end_turn() {
             match way {
                 Way::Confirmed => self.order(now, Event::Read { id, lease: false }, out),
+                Way::Announced(read) => {
+                    self.order(now, Event::ReadAnnounced { id, read }, out);
+                }
                 Way::Lease => self.order(now, Event::Read { id, lease: true }, out),
                 Way::Ordered => {
                     let body = Body::Read {

@@ -4,8 +4,8 @@ use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
 use quorate_replica::{Input, Output, limits};
 use quorate_types::{
-    Ask, Body, ClosedBy, ConnectionId, Duration, FromClient, NodeId, ObjectId, ReadLevel, Refusal,
-    Slot, Time, ToClient, Value,
+    Ask, Body, BroadcastId, ClosedBy, ConnectionId, Duration, FromClient, NodeId, ObjectId,
+    ReadLevel, Refusal, SecretHash, Slot, Time, ToClient, Value,
 };
 
 /// Claim rp-6.
@@ -516,4 +516,31 @@ fn reads_that_a_host_keeps_though_they_were_refused_take_their_place_until_it_an
     world.run();
     world.say(0, 7, read(2));
     assert!(world.outcome(7).is_some());
+}
+
+/// Claim mp-65.
+#[test]
+fn announced_reads_of_one_turn_are_asked_for_one_by_one_and_under_their_names() {
+    let mut world = World::new(2);
+    let client = SecretHash::default();
+    let name = |number| BroadcastId { client, number };
+    for number in [7, 8] {
+        let (object, payload) = (ObjectId(0), Value::new());
+        let read = FromClient::Broadcast {
+            read: name(number),
+            object,
+            payload,
+        };
+        world.say(0, 5, read);
+    }
+    world.say(1, 5, FromClient::Announce { read: name(7) });
+    world.run();
+    let announced = world.shared.borrow().announced.clone();
+    assert_eq!(announced, [(0, name(7)), (0, name(8)), (1, name(7))]);
+    let told = world.take_told(5);
+    let answered = told.iter().filter_map(|message| match message {
+        ToClient::Read { request, .. } => Some(*request),
+        _ => None,
+    });
+    assert_eq!(answered.collect::<Vec<_>>(), [7, 8]);
 }

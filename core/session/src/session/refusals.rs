@@ -144,7 +144,10 @@ impl ClientSession {
         pending.is_some_and(|pending| match pending.operation {
             Operation::Read { level, .. } => match level {
                 ReadLevel::Any | ReadLevel::Loose => true,
-                ReadLevel::Ordered | ReadLevel::Confirmed | ReadLevel::Lease => false,
+                ReadLevel::Ordered
+                | ReadLevel::Confirmed
+                | ReadLevel::Broadcast
+                | ReadLevel::Lease => false,
             },
             Operation::Call { .. }
             | Operation::Checkpoint

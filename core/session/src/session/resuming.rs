@@ -17,6 +17,7 @@ impl ClientSession {
     ) -> ClientSession {
         let mut client = ClientSession::new(config, addresses, first, secret, now);
         client.tenant = Some(tenant);
+        client.reader = tenant.hash();
         client
     }
 

@@ -3,7 +3,7 @@
 use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::{Operation, Ticket};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, FromClient, ReadLevel, Slot, Time};
+use quorate_types::{BroadcastId, CommandId, FromClient, ReadLevel, Slot, Time};
 
 impl ClientSession {
     pub(super) fn send_calls(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
@@ -30,6 +30,9 @@ impl ClientSession {
             Ticket::Request(number) => self.request_message(number),
         };
         if let Some(message) = message {
+            if let FromClient::Broadcast { read, .. } = message {
+                out.push(SessionOutput::Announce(read));
+            }
             let is_life = match ticket {
                 Ticket::Call(_) => planted(Plant::RefusedCallsPutKeepaliveOff),
                 Ticket::Request(_) => planted(Plant::ReadsPutKeepaliveOff),
@@ -75,16 +78,32 @@ impl ClientSession {
             Operation::Read {
                 object,
                 payload,
+                level: ReadLevel::Broadcast,
+            } if self.can_announce => Some(FromClient::Broadcast {
+                read: BroadcastId {
+                    client: self.reader,
+                    number,
+                },
+                object: *object,
+                payload: payload.clone(),
+            }),
+            Operation::Read {
+                object,
+                payload,
                 level,
             } => Some(FromClient::Read {
                 request: number,
                 object: *object,
                 payload: payload.clone(),
-                level: *level,
+                level: match level {
+                    ReadLevel::Broadcast => ReadLevel::Confirmed,
+                    other => *other,
+                },
                 after: match level {
                     ReadLevel::Any => seen,
                     ReadLevel::Ordered
                     | ReadLevel::Confirmed
+                    | ReadLevel::Broadcast
                     | ReadLevel::Lease
                     | ReadLevel::Loose => Slot::ZERO,
                 },

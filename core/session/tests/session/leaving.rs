@@ -26,7 +26,9 @@ fn dials_in_a_second(world: &mut World, refusal: Refusal) -> usize {
                 SessionOutput::Send(FromClient::Read { request, .. }) => {
                     world.receive(read(request))
                 }
-                SessionOutput::Send(_) | SessionOutput::Done { .. } => {}
+                SessionOutput::Send(_)
+                | SessionOutput::Announce(_)
+                | SessionOutput::Done { .. } => {}
             }
         }
         world.now = world.now + Duration::from_millis(1);

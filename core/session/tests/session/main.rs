@@ -149,7 +149,9 @@ impl World {
     fn sent(&mut self) -> Vec<FromClient> {
         let sent = self.out.iter().filter_map(|output| match output {
             SessionOutput::Send(message) => Some(message.clone()),
-            SessionOutput::Dial { .. } | SessionOutput::Done { .. } => None,
+            SessionOutput::Dial { .. }
+            | SessionOutput::Announce(_)
+            | SessionOutput::Done { .. } => None,
         });
         let sent = sent.collect();
         self.out
@@ -165,7 +167,9 @@ impl World {
     fn dialled(&mut self) -> Vec<String> {
         let dialled = self.out.iter().filter_map(|output| match output {
             SessionOutput::Dial { address } => Some(address.clone()),
-            SessionOutput::Send(_) | SessionOutput::Done { .. } => None,
+            SessionOutput::Send(_) | SessionOutput::Announce(_) | SessionOutput::Done { .. } => {
+                None
+            }
         });
         let dialled = dialled.collect();
         self.out
@@ -238,7 +242,7 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
     world.refuse(1, Refusal::SessionExpired);
     let done = world.out.iter().find_map(|output| match output {
         SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
-        SessionOutput::Dial { .. } | SessionOutput::Send(_) => None,
+        SessionOutput::Dial { .. } | SessionOutput::Announce(_) | SessionOutput::Send(_) => None,
     });
     let (ended, result) = done.expect("the call ends");
     assert_eq!(ended, ticket);

@@ -22,7 +22,9 @@ impl World {
     pub(crate) fn ended(&mut self) -> Vec<(Ticket, Result<Answer, Failure>)> {
         let ended = self.out.iter().filter_map(|output| match output {
             SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
-            SessionOutput::Dial { .. } | SessionOutput::Send(_) => None,
+            SessionOutput::Dial { .. } | SessionOutput::Announce(_) | SessionOutput::Send(_) => {
+                None
+            }
         });
         let ended = ended.collect();
         self.out

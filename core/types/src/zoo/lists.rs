@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 202] = [
+    pub const ALL: [Plant; 205] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -207,6 +207,9 @@ impl Plant {
         Plant::UndoneNotAwaited,
         Plant::AheadTwice,
         Plant::AheadInSnapshot,
+        Plant::AnnouncedConfirmReused,
+        Plant::AnnouncedBarrierDecided,
+        Plant::AnnouncedByOneTooFew,
     ];
 
     /// Plants that show only after hours: the run of an hour is what finds them.
@@ -231,6 +234,9 @@ impl Plant {
         Plant::FastReadUnasked,
         Plant::FastAgeOfLeader,
     ];
+
+    /// What only a script finds, one of `core/protocols/paxos`: links bring what shows it too rarely.
+    pub const SCRIPTED: [Plant; 1] = [Plant::AnnouncedBallotIgnored];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 13] = [

@@ -10,15 +10,15 @@ use crate::codec::{Reader, put_flag, put_list, put_option};
 use crate::frame_pieces::SharedBody;
 use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
-    put_ballot, put_command_id, put_node, put_nodes, put_slot, take_ballot, take_command_id,
-    take_node, take_nodes, take_slot,
+    put_ballot, put_broadcast_id, put_command_id, put_node, put_nodes, put_slot, take_ballot,
+    take_broadcast_id, take_command_id, take_node, take_nodes, take_slot,
 };
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Gathered, Heard,
-    Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, RingWay, Seen,
-    Survey, Surveyed, TakeOver, Trimmed,
+    Accept, Accepted, AskBarrier, Attested, Barrier, Confirm, Confirmed, Decided, Forward,
+    Gathered, Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned,
+    RingWay, Seen, Survey, Surveyed, TakeOver, Trimmed,
 };
 use quorate_types::{Batch, VoteKind};
 
@@ -47,6 +47,7 @@ const SURVEY: u8 = 22;
 const SURVEYED: u8 = 23;
 const PASS: u8 = 24;
 const GATHERED: u8 = 25;
+const ATTESTED: u8 = 30;
 
 /// A table rather than a program: one arm a message, fields in the order of `docs/wire.md`.
 // Longer than a screen: one arm a message.
@@ -102,6 +103,10 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
         }
         Message::Confirm(m) => put_numbered(buf, m.ballot, m.epoch),
         Message::Confirmed(m) => put_round(buf, m.ballot, m.epoch, m.voted),
+        Message::Attested(m) => {
+            put_claim(buf, m.ballot, &[m.voted]);
+            put_broadcast_id(buf, m.read);
+        }
         Message::AskBarrier(m) => buf.put_u64_le(m.request),
         Message::Barrier(m) => {
             buf.put_u64_le(m.request);
@@ -172,6 +177,7 @@ fn tag(message: &Message) -> u8 {
         Message::Returned(_) => RETURNED,
         Message::Confirm(_) => CONFIRM,
         Message::Confirmed(_) => CONFIRMED,
+        Message::Attested(_) => ATTESTED,
         Message::AskBarrier(_) => ASK_BARRIER,
         Message::Barrier(_) => BARRIER,
         Message::TakeOver(_) => TAKE_OVER,
@@ -275,6 +281,11 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             ballot: take_ballot(r)?,
             epoch: r.counter("epoch")?,
             voted: take_slot(r)?,
+        }),
+        ATTESTED => Message::Attested(Attested {
+            ballot: take_ballot(r)?,
+            voted: take_slot(r)?,
+            read: take_broadcast_id(r)?,
         }),
         ASK_BARRIER => Message::AskBarrier(AskBarrier {
             request: r.counter("request number")?,

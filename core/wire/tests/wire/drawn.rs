@@ -1,6 +1,7 @@
 //! One message, record or snapshot for each seed; over many seeds, all of them.
 
 use crate::draw::Draw;
+use crate::drawn_announced::{announced_request, attested};
 use crate::drawn_fast;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_ring::ring_message;
@@ -141,14 +142,16 @@ fn terms(draw: &mut Draw) -> SessionTerms {
 
 // Longer than a screen: one kind of request an arm.
 pub(crate) fn request(draw: &mut Draw) -> FromClient {
-    const LEVELS: [ReadLevel; 5] = [
+    const LEVELS: [ReadLevel; 6] = [
         ReadLevel::Ordered,
         ReadLevel::Confirmed,
+        ReadLevel::Broadcast,
         ReadLevel::Lease,
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(18) {
+    match draw.below(19) {
+        18 => announced_request(draw),
         9 => FromClient::Resume {
             secret: secret(draw),
             tenant: secret(draw).hash(),
@@ -168,7 +171,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             request: draw.number(),
             object: object(draw),
             payload: payload(draw),
-            level: LEVELS[draw.below(5) as usize],
+            level: LEVELS[draw.below(6) as usize],
             after: slot(draw),
         },
         3 => FromClient::KeepAlive {
@@ -453,7 +456,8 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
 }
 
 fn other_message(draw: &mut Draw) -> Message {
-    match draw.below(13) {
+    match draw.below(14) {
+        13 => attested(draw),
         12 => ring_message(draw),
         0 => Message::Learn(Learn { from: slot(draw) }),
         1 => Message::Learned(Learned {

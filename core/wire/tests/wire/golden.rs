@@ -70,17 +70,16 @@ fn tags(reader: Reader, prefix: &[u8], at: usize) -> BTreeSet<u8> {
         .collect()
 }
 
-/// Tags count from 1 without gaps, and the one after the last sample's names nothing: a message
-/// without a sample is noticed.
+/// A tag without a sample names nothing: a message without one is noticed.
 fn assert_complete(
     tags: &BTreeSet<u8>,
     what: &'static str,
     read: impl Fn(u8) -> Option<WireError>,
 ) {
-    let last = *tags.last().expect("there are samples");
-    assert_eq!(*tags, (1..=last).collect(), "{what}");
-    let tag = last + 1;
-    assert_eq!(read(tag), Some(WireError::UnknownTag { what, tag }));
+    assert!(!tags.is_empty(), "{what}");
+    for tag in (1..=u8::MAX).filter(|tag| !tags.contains(tag)) {
+        assert_eq!(read(tag), Some(WireError::UnknownTag { what, tag }));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod contradictions;
 mod draw;
 mod drawn;
+mod drawn_announced;
 mod drawn_fast;
 mod drawn_handshake;
 mod drawn_replica;

@@ -237,6 +237,12 @@ fn links() -> [Sample; 4] {
     ]
 }
 
+/// An announced read.
+pub(crate) const BROADCAST: BroadcastId = BroadcastId {
+    client: SecretHash::from_bytes([0x31; 16]),
+    number: 14,
+};
+
 // Longer than a screen: one sample a request.
 fn requests_of_clients() -> Vec<Sample> {
     let read = |level| FromClient::Read {
@@ -262,6 +268,16 @@ fn requests_of_clients() -> Vec<Sample> {
         ("request_read_lease", read(ReadLevel::Lease)),
         ("request_read_any", read(ReadLevel::Any)),
         ("request_read_loose", read(ReadLevel::Loose)),
+        (
+            "request_broadcast",
+            FromClient::Broadcast {
+                read: BROADCAST,
+                object: ObjectId(1),
+                payload: payload(),
+            },
+        ),
+        ("request_announce", FromClient::Announce { read: BROADCAST }),
+        ("request_read_broadcast", read(ReadLevel::Broadcast)),
         (
             "request_keep_alive",
             FromClient::KeepAlive { session: SESSION },

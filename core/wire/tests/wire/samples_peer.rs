@@ -1,15 +1,15 @@
 //! Samples of what nodes say to each other.
 
 use crate::samples::{
-    ATTACHMENT, BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TENANCY, TENANT, TERMS,
-    joining, payload, sample,
+    ATTACHMENT, BALLOT, BROADCAST, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TENANCY, TENANT,
+    TERMS, joining, payload, sample,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Gathered,
-    Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned, RingWay,
-    Seen, Survey, Surveyed, TakeOver, Trimmed,
+    Accept, Accepted, AskBarrier, Attested, Barrier, Confirm, Confirmed, Current, Decided, Forward,
+    Gathered, Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned,
+    RingWay, Seen, Survey, Surveyed, TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
@@ -366,6 +366,14 @@ fn reads_and_repair() -> Vec<(&'static str, Message)> {
             Message::Confirmed(Confirmed {
                 ballot: BALLOT,
                 epoch: 21,
+                voted: Slot(95),
+            }),
+        ),
+        (
+            "attested",
+            Message::Attested(Attested {
+                ballot: BALLOT,
+                read: BROADCAST,
                 voted: Slot(95),
             }),
         ),

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use quorate_types::{Ballot, NodeId, NodeSet, Slot, ViewNumber};
+use quorate_types::{Ballot, BroadcastId, NodeId, NodeSet, Slot, ViewNumber};
 
+use super::announcements::Announcements;
 use super::limits::ROUNDS_MAX;
 use super::{Property, Violation};
 
@@ -23,6 +24,8 @@ pub struct Confirmations {
     /// In the order of their opening.
     rounds: VecDeque<Round>,
     reads: BTreeMap<ReadKey, Arrived>,
+    /// Those that clients announce.
+    pub announced: Announcements,
     terms: BTreeMap<NodeId, Term>,
 }
 
@@ -49,6 +52,8 @@ struct Round {
 struct Arrived {
     at_ns: u64,
     decided: Slot,
+    /// Its name, if its client announces it.
+    name: Option<BroadcastId>,
 }
 
 /// What a read's barrier rests on.
@@ -89,10 +94,23 @@ impl Confirmations {
         rounds.find(|round| round.ballot == ballot && round.number == number)
     }
 
-    /// Takes note that an ordering is asked for the barrier of a read; slots up to `decided` are decided somewhere.
-    pub fn arrived(&mut self, now_ns: u64, read: ReadKey, decided: Slot) {
-        let at_ns = now_ns;
-        self.reads.insert(read, Arrived { at_ns, decided });
+    /// Takes note that an ordering is asked for the barrier of a read; slots up to `decided` are decided somewhere. A read with a `name`
+    /// may be attested since its client announced it: it need not reflect what was decided after that.
+    pub fn arrived(
+        &mut self,
+        now_ns: u64,
+        read: ReadKey,
+        name: Option<BroadcastId>,
+        decided: Slot,
+    ) {
+        let arrived = Arrived {
+            at_ns: now_ns,
+            decided: name
+                .and_then(|name| self.announced.decided(name))
+                .unwrap_or(decided),
+            name,
+        };
+        self.reads.insert(read, arrived);
     }
 
     /// Takes note that `node` leads in `ballot`, or does not lead, after a turn in which reads had their rounds that arrived at
@@ -141,9 +159,10 @@ impl Confirmations {
         }
     }
 
-    /// When a read arrived that waits.
+    /// When a read arrived that waits, and that a round has to confirm.
     pub fn arrived_at(&self, read: ReadKey) -> Option<u64> {
-        self.reads.get(&read).map(|read| read.at_ns)
+        let read = self.reads.get(&read)?;
+        read.name.is_none().then_some(read.at_ns)
     }
 
     /// Takes note that nobody waits for the barrier of a read any more.
@@ -177,6 +196,12 @@ impl Confirmations {
         let Basis::Round(view, needed) = basis else {
             return Ok(());
         };
+        let own = (node, view);
+        if let Some(name) = arrived.name
+            && self.announced.is_attested(name, own, needed)
+        {
+            return Ok(());
+        }
         let after = self.rounds.iter().rev();
         let after = after.take_while(|round| round.opened_ns >= arrived.at_ns);
         let mut after = after.filter(|round| round.ballot.view == view);
@@ -220,7 +245,7 @@ mod tests {
     fn asked_at(at_ns: u64) -> Confirmations {
         let mut seen = Confirmations::default();
         seen.opened(5, BALLOT, 1);
-        seen.arrived(at_ns, READ, Slot(7));
+        seen.arrived(at_ns, READ, None, Slot(7));
         seen
     }
 

@@ -6,6 +6,7 @@
 pub mod ages;
 pub mod agreed_time;
 pub mod agreement;
+pub mod announcements;
 pub mod at_most_once;
 pub mod catching_up;
 pub mod chosen;

@@ -4,7 +4,7 @@ use super::World;
 use super::clock::Moment;
 use super::network::Packet;
 use bytes::Bytes;
-use quorate_types::{ConnectionId, Duration, FromClient, LinkEpoch, NodeId};
+use quorate_types::{BroadcastId, ConnectionId, Duration, FromClient, LinkEpoch, NodeId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -78,6 +78,12 @@ pub(super) enum Event {
         /// What the client says first on a connection of its own.
         introduction: Box<FromClient>,
         message: Box<FromClient>,
+    },
+    /// A client's word of a read arrives at a node.
+    Announced {
+        client: u64,
+        node: NodeId,
+        read: BroadcastId,
     },
     /// A fault begins.
     FaultBegins(usize),
@@ -180,6 +186,7 @@ impl World {
                 introduction,
                 message,
             } => self.ghost(node, *introduction, *message),
+            Event::Announced { client, node, read } => self.hear_announced(client, node, read),
             Event::FaultBegins(index) => self.fault_begins(index),
             Event::FaultEnds(index) => self.fault_ends(index),
             Event::Tick => self.tick(),

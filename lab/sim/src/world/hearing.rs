@@ -42,6 +42,7 @@ impl CatchingUp {
             | Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }
             | Testimony::Confirms { .. }
+            | Testimony::Attests { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::AsksPreVote { .. }
             | Testimony::AnswersPreVote { .. }

@@ -239,6 +239,8 @@ impl World {
             | FromClient::Resume { .. }
             | FromClient::Attach { .. }
             | FromClient::Read { .. }
+            | FromClient::Broadcast { .. }
+            | FromClient::Announce { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }

@@ -46,7 +46,7 @@ const BALLOTS: usize = 64;
 /// The checkers of leaders, leases and reads.
 pub(super) struct Leading {
     leases: Leases,
-    confirmations: Confirmations,
+    pub(super) confirmations: Confirmations,
     leadership: Leadership,
     pub(super) catching_up: CatchingUp,
     agreed_time: AgreedTime,
@@ -173,6 +173,9 @@ impl Leading {
             }
             Testimony::Confirms { ballot, epoch } => {
                 self.confirmations.confirmed(node, ballot, epoch);
+            }
+            Testimony::Attests { ballot, read } => {
+                self.confirmations.announced.attested(node, ballot, read);
             }
             Testimony::Nothing
             | Testimony::AsksPreVote { .. }
@@ -328,7 +331,7 @@ impl World {
             ReadSeen::Answered(read, _, _, None) => {
                 leading.confirmations.arrived_at((id, life, read.0))
             }
-            ReadSeen::Answered(..) | ReadSeen::Asked(_) | ReadSeen::GivenUp(_) => None,
+            ReadSeen::Answered(..) | ReadSeen::Asked(..) | ReadSeen::GivenUp(_) => None,
         });
         let answered: Vec<u64> = rounds.collect();
         for read in reads {
@@ -452,10 +455,10 @@ impl World {
         let confirm = |view| judge.governing(view).confirm() - 1;
         let leading = &mut self.leading;
         let judged = match read {
-            ReadSeen::Asked(read) => {
+            ReadSeen::Asked(read, name) => {
                 leading
                     .confirmations
-                    .arrived(now, (id, life, read.0), look.decided);
+                    .arrived(now, (id, life, read.0), name, look.decided);
                 Ok(())
             }
             ReadSeen::GivenUp(read) => {

@@ -25,12 +25,13 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 5] = [
+const ASKED: [Level; 6] = [
     Level(19),
     Level(20),
     Level(21),
     Level::WITNESSES,
     Level::RING,
+    Level::BROADCAST,
 ];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.

@@ -5,6 +5,7 @@
 //! only what a computer would do for them is simulated. Called by the bins and tests of this crate.
 
 mod adversary;
+mod announcing;
 mod clients;
 mod clock;
 mod damage;
@@ -270,13 +271,14 @@ impl World {
                 ..SessionConfig::default()
             };
             let nonce = random.bits() | 1;
-            let session = ClientSession::new(
+            let mut session = ClientSession::new(
                 config,
                 addresses.clone(),
                 nonce,
                 clients::secret(nonce),
                 self.now.as_time(),
             );
+            announcing::draw_announcing(self.setup.seed, number, &mut session);
             let workload = Workload::new(
                 Random::new(self.setup.seed, "workload", number),
                 number,

@@ -64,7 +64,13 @@ impl Setup {
         match wished.is_some() || random.chance(500) {
             true => {
                 let ordering = wished.unwrap_or_else(|| *random.pick(&OrderingName::ALL));
-                let level = *random.pick(&[Level::ORDERINGS, Level::FAST_ROUNDS, Level::RING]);
+                let level = *random.pick(&[
+                    Level::ORDERINGS,
+                    Level::FAST_ROUNDS,
+                    Level::RING,
+                    Level::BROADCAST,
+                    Level::BROADCAST,
+                ]);
                 (level.max(ordering.level()), ordering)
             }
             false => (Level::UNNAMED, OrderingName::Paxos),

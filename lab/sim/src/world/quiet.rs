@@ -224,6 +224,7 @@ impl World {
             }
             None => ClientSession::new(client.config, addresses, nonce, secret, time),
         };
+        super::announcing::draw_announcing(self.setup.seed, number, &mut client.session);
         client.life = None;
         self.prompt.dialling.answered(number);
         self.judge.ages.began(number);

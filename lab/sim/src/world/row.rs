@@ -56,6 +56,8 @@ rows! {
     Delayed 10 "messages delayed";
     Garbled 10 "messages changed on the way and caught";
     Stray 10 "copies of messages arrive seconds later";
+    AnnouncementLost 10 "announcement of a read lost";
+    AnnouncementLate 10 "announcement of a read late";
     Reset 10 "connection between nodes reset";
     Paused 20 "process paused";
     LeaderPaused 10 "leader paused";

@@ -150,6 +150,7 @@ impl World {
             match output {
                 SessionOutput::Dial { address } => self.dial(number, &address),
                 SessionOutput::Send(message) => self.client_sends(number, message),
+                SessionOutput::Announce(read) => self.announce(number, read),
                 SessionOutput::Done { ticket, result } => {
                     self.operation_ends(number, ticket, result)
                 }

@@ -7,7 +7,7 @@ use quorate_ordering::{
     Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Record, Role, Standing,
     ViewPast,
 };
-use quorate_types::{Batch, Body, CommandId, Slot, Time, View, ViewId, ViewNumber};
+use quorate_types::{Batch, Body, BroadcastId, CommandId, Slot, Time, View, ViewId, ViewNumber};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -15,8 +15,8 @@ use std::rc::Rc;
 /// What an ordering was asked about a read, or answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReadSeen {
-    /// Its barrier is wanted.
-    Asked(ReadId),
+    /// Its barrier is wanted; its client may announce it.
+    Asked(ReadId, Option<BroadcastId>),
     /// It has its barrier in a view; under a lease, until when.
     Answered(ReadId, ViewNumber, Slot, Option<Time>),
     /// It gets none.
@@ -54,6 +54,15 @@ fn is_collect(event: &Event<AnyMessage>) -> bool {
             | Testimony::ProposesValue { batch, .. }
             if batch.is_collecting()
     )
+}
+
+/// The read that an event asks about.
+fn asked(event: &Event<AnyMessage>) -> Option<ReadSeen> {
+    match event {
+        Event::Read { id, .. } => Some(ReadSeen::Asked(*id, None)),
+        Event::ReadAnnounced { id, read } => Some(ReadSeen::Asked(*id, Some(*read))),
+        _ => None,
+    }
 }
 
 /// An ordering that is watched.
@@ -108,8 +117,7 @@ impl Ordering for Watched {
                 seen.unsettled.extend(ids);
                 seen.survived.extend(past);
             }
-            Event::Read { id, .. } => self.seen.borrow_mut().reads.push(ReadSeen::Asked(*id)),
-            _ => {}
+            _ => self.seen.borrow_mut().reads.extend(asked(&event)),
         }
         self.inner.handle(now, event, effects);
         if let Some(deferred) = deferred {

@@ -98,9 +98,12 @@ impl Workload {
     /// The next operation of a client that only reads.
     pub(super) fn draw_read(&mut self) -> Drawn {
         let object = ObjectId(self.random.below(RECORDED as u64) as u32);
-        let level = *self
-            .random
-            .pick(&[ReadLevel::Confirmed, ReadLevel::Lease, ReadLevel::Lease]);
+        let level = *self.random.pick(&[
+            ReadLevel::Confirmed,
+            ReadLevel::Broadcast,
+            ReadLevel::Lease,
+            ReadLevel::Lease,
+        ]);
         Drawn {
             object,
             call: self.read_of(object),
@@ -113,7 +116,8 @@ impl Workload {
         let object = ObjectId(self.random.below(RECORDED as u64) as u32);
         if self.random.chance(self.reads_per_mille) {
             let level = match self.random.below(20) {
-                0..=8 => ReadLevel::Confirmed,
+                0..=4 => ReadLevel::Confirmed,
+                5..=8 => ReadLevel::Broadcast,
                 9..=13 => ReadLevel::Lease,
                 14..=15 => ReadLevel::Ordered,
                 16..=18 => ReadLevel::Any,

@@ -52,6 +52,10 @@ pub(crate) struct BenchArgs {
     /// How fresh reads are.
     #[arg(long, value_enum, default_value_t = ReadsArg::Confirmed)]
     pub(super) reads: ReadsArg,
+    /// Measure the linearizable ways to read one after the other on one group, and count the messages of one read of each in a
+    /// rehearsed group. --reads and --read-ratio have no effect.
+    #[arg(long, conflicts_with_all = ["endpoint", "unreplicated", "python_client", "timeline", "trace_one"])]
+    pub(super) compare_reads: bool,
     /// Where the group of the run keeps its log.
     #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
     pub(super) persist: PersistArg,
@@ -98,6 +102,8 @@ pub(super) enum ReadsArg {
     Ordered,
     /// Confirmed by a majority, not logged.
     Confirmed,
+    /// Announced to every node and confirmed by a majority unasked.
+    Broadcast,
     /// Answered by the leader alone, under its lease.
     Lease,
     /// The state of the connected replica, possibly old.

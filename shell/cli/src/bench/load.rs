@@ -70,6 +70,7 @@ impl<'a> Load<'a> {
             | ReadLevel::Loose
             | ReadLevel::Ordered
             | ReadLevel::Confirmed
+            | ReadLevel::Broadcast
             | ReadLevel::Lease => Preference::Leader,
         };
         let mut users = Vec::new();

@@ -9,6 +9,7 @@ mod group;
 mod load;
 mod payload;
 mod python_client;
+mod reads;
 mod report;
 mod timeline;
 mod trace;
@@ -32,7 +33,7 @@ use load::{Load, LoadPlan};
 use payload::{Payloads, Target};
 use python_client::{PythonReport, WayRow};
 use quorate_client::{Endpoint, TlsClient};
-use quorate_types::ReadLevel;
+use quorate_types::{Level, ReadLevel};
 use report::{BenchReport, CpuCost, Latency};
 use std::path::Path;
 use std::time::Duration;
@@ -49,6 +50,9 @@ const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     if let Some(file) = &args.trace_one {
         return trace_one(args, file, as_json);
+    }
+    if args.compare_reads {
+        return reads::compare(args, as_json);
     }
     let target = Target::parse(&args.object).map_err(|e| CliError::usage(e.to_string()))?;
     let call_args = json::list(&args.call_args).map_err(CliError::usage)?;
@@ -141,6 +145,9 @@ fn measure_local(
     words: &[String],
 ) -> Result<BenchReport, CliError> {
     let group = LocalGroup::start(words, &args.path).map_err(CliError::failed)?;
+    if args.read_ratio > 0.0 && reads::needs_level(args.reads) {
+        raise_level(&group.ready.endpoint)?;
+    }
     let pids: Vec<u32> = group.ready.nodes.iter().map(|node| node.pid).collect();
     if args.fill > 0 && target.class == "rust:kv" {
         fill(&group.ready.endpoint, args.fill, args.size)?;
@@ -199,6 +206,31 @@ fn measure(
     })
 }
 
+/// A group for the run in which every read level is known.
+fn start_local(args: &BenchArgs, target: &Target) -> Result<LocalGroup, CliError> {
+    let words = up_words(args, target);
+    let group = LocalGroup::start(&words, &args.path).map_err(CliError::failed)?;
+    raise_level(&group.ready.endpoint)?;
+    Ok(group)
+}
+
+/// Sets a group started for the run to the level at which acceptors confirm reads unasked.
+fn raise_level(endpoint: &str) -> Result<(), CliError> {
+    let exe = std::env::current_exe().map_err(|e| CliError::failed(e.to_string()))?;
+    let level = format!("level={}", Level::BROADCAST);
+    let raised = std::process::Command::new(exe)
+        .args(["view", "set", &level, "--endpoint", endpoint])
+        .output()
+        .map_err(|e| CliError::failed(e.to_string()))?;
+    match raised.status.success() {
+        true => Ok(()),
+        false => Err(CliError::failed(format!(
+            "the group of the run cannot be set to {level}: {}",
+            String::from_utf8_lossy(&raised.stderr).trim()
+        ))),
+    }
+}
+
 /// Bytes that each node has written to sockets so far, by number; none if one of them does not answer.
 fn sent(endpoint: &Endpoint, tls: Option<&TlsClient>) -> Vec<u64> {
     let Ok(document) = status::of_group(endpoint, STATUS_TIMEOUT, tls) else {
@@ -233,6 +265,7 @@ fn level(reads: ReadsArg) -> ReadLevel {
     match reads {
         ReadsArg::Ordered => ReadLevel::Ordered,
         ReadsArg::Confirmed => ReadLevel::Confirmed,
+        ReadsArg::Broadcast => ReadLevel::Broadcast,
         ReadsArg::Lease => ReadLevel::Lease,
         ReadsArg::Any => ReadLevel::Any,
     }

@@ -8,7 +8,9 @@ use crate::table::table;
 use quorate_rehearsal::{
     ExecutedCall, Operation, Party, Rehearsal, RehearsalConfig, RehearsedObjects, TracedMessage,
 };
-use quorate_types::{Duration, NodeId, ObjectId, OrderingName, Outcome, Stamp, Value, Wall};
+use quorate_types::{
+    Duration, Level, NodeId, ObjectId, OrderingName, Outcome, ReadLevel, Stamp, Value, Wall,
+};
 use serde::Serialize;
 
 /// How long each message takes. More than all writes of a command together.
@@ -21,6 +23,8 @@ const AFTER: Duration = Duration::from_millis(12);
 const CALM: Duration = Duration::from_millis(2_000);
 /// Calls before the one that is traced: more than the slots of a step that every acceptor is asked for.
 const CALLS_BEFORE: u64 = 100;
+/// Bytes of each of them.
+const CALM_SIZE: usize = 16;
 /// How long a call may wait for its answer.
 const PATIENCE: Duration = Duration::from_millis(10_000);
 
@@ -57,6 +61,18 @@ pub(super) struct CommandTrace {
     sent: Vec<Sender>,
 }
 
+/// What is sent for one read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadTrace {
+    pub(super) message_delays: u64,
+    /// Messages of the client and of all nodes.
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
+/// Messages of reads that nodes send ahead of others, as they do signs of life.
+const OF_READS: [&str; 4] = ["Announce", "Attested", "Confirm", "Confirmed"];
+
 /// Objects that return what they are given.
 struct Echoes;
 
@@ -89,22 +105,7 @@ impl CommandTrace {
         nodes: u16,
         size: usize,
     ) -> Result<CommandTrace, CliError> {
-        let config = RehearsalConfig {
-            nodes,
-            callers: 1,
-            seed: 1,
-            snapshot_every: u64::MAX,
-            wall: Wall(1_700_000_000_000_000_000),
-            copies_per_mille: 0,
-            ordering,
-        };
-        let mut group = Rehearsal::new(config, &mut Echoes);
-        group.pass(CALM, &mut Echoes);
-        // The first one opens the client's session, and finds the leader; the others are the first slots of a step.
-        for _ in 0..CALLS_BEFORE {
-            call(&mut group, size)?;
-        }
-        group.pass(CALM, &mut Echoes);
+        let mut group = calm(ordering, nodes, Level::UNNAMED)?;
         let leader = group.report(NodeId(1)).and_then(|state| state.leader);
         let leader = leader.ok_or_else(|| CliError::failed("nobody leads the rehearsed group"))?;
         group.trace(LINK, WRITE);
@@ -125,7 +126,44 @@ impl CommandTrace {
             messages: messages.iter().map(TraceRow::of).collect(),
         })
     }
+}
 
+impl ReadTrace {
+    /// Traces a read on a group of `nodes` nodes that is calm, once it has had some reads of that level.
+    pub(super) fn of(
+        ordering: OrderingName,
+        nodes: u16,
+        level: ReadLevel,
+    ) -> Result<ReadTrace, CliError> {
+        let mut group = calm(ordering, nodes, Level::BROADCAST)?;
+        let read = || Operation::Read {
+            object: ObjectId(0),
+            payload: Value::new(),
+            level,
+        };
+        for _ in 0..CALLS_BEFORE {
+            perform(&mut group, read())?;
+        }
+        group.trace(LINK, WRITE);
+        perform(&mut group, read())?;
+        group.pass(AFTER, &mut Echoes);
+        let messages = group.take_trace().into_iter();
+        let is_of_it = |message: &TracedMessage| {
+            !message.is_upkeep || OF_READS.contains(&message.name.as_str())
+        };
+        let messages: Vec<TracedMessage> = messages.filter(is_of_it).collect();
+        let is_reply = |message: &&TracedMessage| matches!(message.to, Party::Client(_));
+        let replied = messages.iter().find(is_reply).map(|reply| reply.arrives);
+        let replied = replied.ok_or_else(|| CliError::failed("the trace has no answer"))?;
+        Ok(ReadTrace {
+            message_delays: replied.0 / LINK.0,
+            messages: messages.len(),
+            bytes: messages.iter().map(|message| message.bytes).sum(),
+        })
+    }
+}
+
+impl CommandTrace {
     /// For people.
     pub(super) fn table(&self) -> String {
         let messages = self.messages.iter().map(|message| {
@@ -191,11 +229,37 @@ fn party(party: Party) -> String {
     }
 }
 
+/// A group that has a leader, and has had some calls.
+fn calm(ordering: OrderingName, nodes: u16, level: Level) -> Result<Rehearsal, CliError> {
+    let config = RehearsalConfig {
+        nodes,
+        callers: 1,
+        seed: 1,
+        snapshot_every: u64::MAX,
+        wall: Wall(1_700_000_000_000_000_000),
+        copies_per_mille: 0,
+        ordering,
+        level,
+    };
+    let mut group = Rehearsal::new(config, &mut Echoes);
+    group.pass(CALM, &mut Echoes);
+    // The first one opens the client's session, and finds the leader; the others are the first slots of a step.
+    for _ in 0..CALLS_BEFORE {
+        call(&mut group, CALM_SIZE)?;
+    }
+    group.pass(CALM, &mut Echoes);
+    Ok(group)
+}
+
 fn call(group: &mut Rehearsal, size: usize) -> Result<(), CliError> {
     let operation = Operation::Call {
         object: ObjectId(0),
         payload: Value::from(vec![0; size]),
     };
+    perform(group, operation)
+}
+
+fn perform(group: &mut Rehearsal, operation: Operation) -> Result<(), CliError> {
     let begun = group.begin(0, operation, PATIENCE).is_some();
     let ended = begun && group.run_until_ended(&mut Echoes);
     match group.take_ended().pop() {
@@ -257,6 +321,18 @@ mod tests {
         let (three, five) = (bytes(3), bytes(5));
         assert!(three > 2 * value && three < 2 * value + 600, "{three}");
         assert!(five > 4 * value && five < 4 * value + 1_200, "{five}");
+    }
+
+    #[test]
+    fn an_announced_read_saves_a_message_delay_and_costs_as_many_messages() {
+        let of = |level| ReadTrace::of(OrderingName::Paxos, 3, level).expect("an answer");
+        let (confirmed, announced) = (of(ReadLevel::Confirmed), of(ReadLevel::Broadcast));
+        // Request, question, confirmation, answer; then request, what others say of it, answer.
+        assert_eq!((confirmed.message_delays, announced.message_delays), (4, 3));
+        assert_eq!((confirmed.messages, announced.messages), (6, 6));
+        assert_eq!(of(ReadLevel::Lease).message_delays, 2);
+        // A mark in the log, which is decided.
+        assert_eq!(of(ReadLevel::Ordered).message_delays, 4);
     }
 
     #[test]

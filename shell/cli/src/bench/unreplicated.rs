@@ -244,7 +244,10 @@ impl Server {
                 FromClient::KeepAlive { session } => {
                     self.say(index, ToClient::KeptAlive { session });
                 }
-                FromClient::Resume { .. }
+                // Its client knows no member whom it could tell of a read.
+                FromClient::Broadcast { .. }
+                | FromClient::Announce { .. }
+                | FromClient::Resume { .. }
                 | FromClient::Attach { .. }
                 | FromClient::Close { .. }
                 | FromClient::Checkpoint { .. }

@@ -10,7 +10,7 @@
 use quorate_ordering::{Config, Ordering, Record, Role};
 use quorate_paxos::MultiPaxos;
 use quorate_testkit::{World, WorldProtocol, adventure, view};
-use quorate_types::{NodeId, OrderingName, Persistence, Time, View};
+use quorate_types::{Level, NodeId, OrderingName, Persistence, Time, View};
 
 struct Paxos;
 
@@ -27,7 +27,7 @@ impl WorldProtocol for Paxos {
 /// A view of nodes that all vote.
 fn voters(nodes: u16, persistence: Persistence, ordering: OrderingName) -> View {
     View {
-        level: ordering.level(),
+        level: ordering.level().max(Level::BROADCAST),
         ordering,
         ..view(nodes, nodes, persistence)
     }

@@ -6,7 +6,8 @@ use quorate_ordering::{
     Record, Role, Standing, ViewPast,
 };
 use quorate_types::{
-    Ballot, Batch, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId, ViewNumber, Wall,
+    Ballot, Batch, BroadcastId, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId,
+    ViewNumber, Wall,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) asked: Vec<(usize, ReadId, bool)>,
     /// How long a lease holds from when it is asked for.
     pub(crate) lease_ends: Option<Time>,
+    /// Announced reads, at their leader or elsewhere.
+    pub(crate) announced: Vec<(usize, BroadcastId)>,
     pub(crate) trimmable: Vec<(usize, Slot)>,
     pub(crate) transferred: Vec<usize>,
     /// To whom every node is linked.
@@ -194,6 +197,13 @@ impl Ordering for Instant {
         match event {
             Event::Submit { commands } => self.waiting.extend(commands),
             Event::Read { id, lease } => self.read(id, lease, effects),
+            Event::ReadAnnounced { id, read } => {
+                self.shared.borrow_mut().announced.push((self.own, read));
+                self.read(id, false, effects);
+            }
+            Event::Announced { read } => {
+                self.shared.borrow_mut().announced.push((self.own, read));
+            }
             Event::TurnEnd { wall, entropy } => self.end_turn(wall, entropy),
             Event::Executed { slot } => {
                 let mut shared = self.shared.borrow_mut();

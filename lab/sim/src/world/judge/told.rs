@@ -96,6 +96,7 @@ impl Judge {
             Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }
             | Testimony::Confirms { .. }
+            | Testimony::Attests { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::AsksPreVote { .. }
             | Testimony::AnswersPreVote { .. }

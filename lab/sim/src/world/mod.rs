@@ -53,6 +53,7 @@ mod sightings;
 mod skipping;
 mod stages;
 mod stall;
+mod stamping;
 mod trace;
 mod view_changing;
 mod watched;

@@ -72,8 +72,9 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(store)
     }
 
-    /// Writes a snapshot durably, then removes those of its group but the newest two and `agreed`, which others may still
-    /// need. After `Full` nothing is left behind.
+    /// Writes a snapshot durably, then removes older ones of its group but the one before and `agreed`, which others may still
+    /// need. Newer ones are of an earlier start and may be of another state: they stay until this start has passed them. After
+    /// `Full` nothing is left behind.
     pub fn save(
         &self,
         group: GroupId,
@@ -327,7 +328,8 @@ impl<D: Disk> SnapshotStore<D> {
         })?;
         self.disk.sync_dir().map_err(sync_failed)?;
         let slots = self.slots(group)?;
-        let older = slots.iter().rev().skip(SNAPSHOTS_KEPT);
+        let passed = slots.iter().rev().filter(|other| **other <= slot);
+        let older = passed.skip(SNAPSHOTS_KEPT);
         for old in older.filter(|old| **old != agreed && !planted(Plant::SnapshotsKept)) {
             self.remove(&name(group, *old))?;
         }

@@ -417,30 +417,6 @@ fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
 }
 
 #[test]
-fn the_agreed_snapshot_stays_beside_the_two_newest() {
-    let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();
-    for slot in [10, 20, 30, 40] {
-        store
-            .save(
-                GroupId(3),
-                Slot(slot),
-                [0; 32],
-                &[slot as u8; 2000],
-                Slot(10),
-            )
-            .unwrap();
-    }
-    assert_eq!(
-        store.slots(GroupId(3)).unwrap(),
-        [Slot(10), Slot(30), Slot(40)]
-    );
-    store
-        .save(GroupId(3), Slot(50), [0; 32], &[50; 2000], Slot(40))
-        .unwrap();
-    assert_eq!(store.slots(GroupId(3)).unwrap(), [Slot(40), Slot(50)]);
-}
-
-#[test]
 fn a_snapshot_of_any_size_comes_back_from_files() {
     let dir = tempfile::tempdir().unwrap();
     let store = SnapshotStore::open(DirectoryDisk::open(dir.path()).unwrap(), CLUSTER).unwrap();

@@ -395,10 +395,11 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let absent = (self.replicated.poison.stuck(slot), self.without_say(slot));
         let digest_of = |node| self.agreement.report_of(node, slot).map(|own| own.digest);
-        // Up to a reset it is the operator who has judged.
-        let verdict = match slot <= self.replicated.reset.slot() {
-            true => MajorityVerdict::Open,
-            false => verdict(self.view(), absent, digest_of),
+        // Up to a reset it is the operator who has judged. Where members may have changed, those judge who know that.
+        let view = self.replicated.views.judging(slot, self.replicated.applied);
+        let verdict = match view.filter(|_| slot > self.replicated.reset.slot()) {
+            None => MajorityVerdict::Open,
+            Some(view) => verdict(view, absent, digest_of),
         };
         match verdict {
             MajorityVerdict::Agreed(digest) => self.agreed(now, slot, digest, out),

@@ -4,7 +4,7 @@
 //! Each session has its own expiry time; nothing here runs per command.
 
 use crate::limits::{DUE_SLACK, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING, SWEEP_EVERY};
-use crate::local::clients::{refuse, reply};
+use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::disconnects::Disconnect;
 use crate::local::internal::Purpose;
 use crate::local::noting::{Gathering, Learning, Noting};
@@ -397,10 +397,14 @@ impl<O: Ordering> Replica<O> {
         (session, attachment): (SessionId, Attachment),
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if number == UNANSWERED {
+        let is_ahead = opened_in(session) > self.replicated.applied;
+        if number == UNANSWERED && !is_ahead {
             self.heard(now, session, attachment);
         } else {
-            let keeper = Keeper::Peer(from, number, attachment.tenancy());
+            let keeper = match is_ahead {
+                true => Keeper::Ahead(from, number, attachment),
+                false => Keeper::Peer(from, number, attachment),
+            };
             self.keepalive(now, (session, attachment), keeper, out);
         }
     }
@@ -489,22 +493,31 @@ impl<O: Ordering> Replica<O> {
                 .connections
                 .attachment(connection, session)
                 .map_or(Tenancy::FIRST, Attachment::tenancy),
-            Keeper::Peer(_, _, tenancy) => tenancy,
+            Keeper::Peer(_, _, attachment) | Keeper::Ahead(_, _, attachment) => {
+                attachment.tenancy()
+            }
             Keeper::Asker(..) => Tenancy::FIRST,
         };
         let refused = self.is_of_client(session, tenancy).err();
         match keeper {
             Keeper::Asker(node, number) => self.signs_confirmed(now, node, number, out),
             Keeper::Client(connection) => kept_alive(connection, session, refused, out),
-            Keeper::Peer(node, number, _) => out.push(Output::Send {
-                to: NodeSet::only(node),
-                lane: Lane::Urgent,
-                message: PeerMessage::Replica(ReplicaMessage::KeptAlive {
-                    session,
-                    number,
-                    refused,
-                }),
-            }),
+            // The session was opened meanwhile: this is a sign of life, to be noted as any other.
+            Keeper::Ahead(node, number, attachment) if refused.is_none() => {
+                self.peer_keepalive(now, (node, number), (session, attachment), out);
+            }
+            Keeper::Ahead(_, UNANSWERED, _) => {}
+            Keeper::Peer(node, number, _) | Keeper::Ahead(node, number, _) => {
+                out.push(Output::Send {
+                    to: NodeSet::only(node),
+                    lane: Lane::Urgent,
+                    message: PeerMessage::Replica(ReplicaMessage::KeptAlive {
+                        session,
+                        number,
+                        refused,
+                    }),
+                });
+            }
         }
     }
 

@@ -245,7 +245,7 @@ impl<O: Ordering> Replica<O> {
         let may_drop = !self.fetch.is_installing() && !self.is_held();
         let has = match self.is_replica() || self.fetch.least == Slot::ZERO {
             true => executed,
-            false => self.agreement.kept(),
+            false => self.kept_and_applied(),
         };
         if may_drop && self.fetch.needed.is_some_and(|needed| needed <= has) {
             self.fetch.done();
@@ -520,7 +520,7 @@ impl<O: Ordering> Replica<O> {
     fn install(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let is_old = match self.is_replica() {
             true => slot < self.pipeline.handed_out(self.replicated.applied),
-            false => slot <= self.agreement.kept(),
+            false => slot <= self.kept_and_applied(),
         };
         if is_old && !planted(Plant::HealsWhereItDiffers) {
             // The objects caught up by themselves while the pieces came.

@@ -7,7 +7,7 @@ use crate::limits::{READS_BYTES, READS_WAITING};
 use quorate_ordering::ReadId;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    BroadcastId, ConnectionId, NodeId, ObjectId, Outcome, SessionId, Slot, Tenancy, Time, Value,
+    Attachment, BroadcastId, ConnectionId, NodeId, ObjectId, Outcome, SessionId, Slot, Time, Value,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,8 +25,10 @@ pub(crate) struct Read {
 pub(crate) enum Keeper {
     /// A client connected here.
     Client(ConnectionId),
-    /// A replica that forwarded it, the number that it gave it, and the tenancy in which the client sent it.
-    Peer(NodeId, u64, Tenancy),
+    /// A replica that forwarded it, the number that it gave it, and the connection on which the client sent it.
+    Peer(NodeId, u64, Attachment),
+    /// The same, of a session whose opening was not applied here when it came: nobody has noted it yet.
+    Ahead(NodeId, u64, Attachment),
     /// A replica that asked what this leader knows of signs of life, and the number of its question.
     Asker(NodeId, u64),
 }

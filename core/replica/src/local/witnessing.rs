@@ -34,6 +34,12 @@ impl<O: Ordering> Replica<O> {
         !self.is_replica() && slot <= self.replicated.applied
     }
 
+    /// The newest snapshot that this witness keeps and has applied. One of an earlier start may be kept here before its slots are
+    /// applied: it helps this start only once it is taken over.
+    pub(crate) fn kept_and_applied(&self) -> Slot {
+        self.agreement.kept().min(self.replicated.applied)
+    }
+
     /// A digest is agreed at `slot`: a witness fetches that snapshot, unless it keeps one that is as new.
     pub(crate) fn keep_newest(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         if slot > self.agreement.kept() {

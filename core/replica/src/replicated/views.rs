@@ -52,6 +52,17 @@ impl Views {
         self.next.as_deref()
     }
 
+    /// The view by which it is judged what was taken at `slot`, when the slots up to `applied` are applied: the one in force there, or
+    /// the current one where that is later. None where a change that is not applied yet may govern the slot.
+    pub(crate) fn judging(&self, slot: Slot, applied: Slot) -> Option<&View> {
+        let (view, since) = match &self.next {
+            Some(next) if slot >= next.first_slot => (next, next.first_slot),
+            Some(_) => return Some(&self.current),
+            None => (&self.current, applied.next()),
+        };
+        (slot.since(since) < view.window).then_some(view)
+    }
+
     /// The last slot of the current view, once that is decided.
     pub(crate) fn last(&self) -> Option<Slot> {
         Some(self.next.as_ref()?.first_slot.previous())

@@ -1,12 +1,17 @@
 //! What differs from the majority spreads nowhere, stays quarantined over a restart, and heals.
 
-use crate::world::{Objects, World, config, id, refused};
+use crate::views::change;
+use crate::world::{Objects, World, config, id, meta, refused};
 use quorate_replica::{
     Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage, SnapshotReport,
 };
 use quorate_types::{
-    Ask, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, Refusal, SessionId, Slot,
+    Ask, Body, Digest, Duration, FromClient, LinkEpoch, MemberChange, NodeId, Outcome, Refusal,
+    SessionId, Slot,
 };
+
+/// How many slots ahead members change.
+const WINDOW: u64 = 64;
 
 /// Three nodes with a session. `n2` hears nothing of the log while `n1`, whose objects differ from a
 /// moment on, and `n0` take a snapshot that no majority can agree on. Says where that stands.
@@ -374,4 +379,61 @@ fn frozen_objects_stay_frozen_over_a_restart() {
     let status = world.nodes[2].replica.status();
     assert_eq!(status.frozen, Some(slot));
     assert!(!status.is_serving);
+}
+
+/// Whether node 3 tells that a snapshot is agreed when `from` reports it.
+fn is_judged(world: &mut World, from: u16, slot: Slot) -> bool {
+    let digest = Digest {
+        replicated: 7,
+        state: [7; 32],
+    };
+    let bytes = 100;
+    let message = PeerMessage::Replica(ReplicaMessage::Durable {
+        slot,
+        digest,
+        bytes,
+    });
+    let (from, link) = (NodeId(from), LinkEpoch(1));
+    let input = Input::Peer {
+        from,
+        link,
+        message,
+    };
+    let mut out = Vec::new();
+    world.nodes[3].replica.handle(world.now, input, &mut out);
+    let agreed = ReplicaMessage::Agreed { slot, digest };
+    let is_told = |output: &Output<u32>| matches!(output, Output::Send { message: PeerMessage::Replica(told), .. } if *told == agreed);
+    out.iter().any(is_told)
+}
+
+/// Claim rp-24.
+#[test]
+fn a_snapshot_is_not_judged_at_a_slot_whose_members_may_be_others() {
+    let mut world = World::new(4);
+    let applied = world.nodes[3].replica.status().applied;
+    let known = applied.plus(WINDOW);
+    for slot in [known, known.next()] {
+        assert!(!is_judged(&mut world, 0, slot) && !is_judged(&mut world, 1, slot));
+        assert_eq!(is_judged(&mut world, 2, slot), slot == known, "{slot}");
+    }
+}
+
+/// Claim rp-24.
+#[test]
+fn a_snapshot_is_judged_by_the_view_of_its_slot() {
+    let mut world = World::new(4);
+    let decided = world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1, 3]),
+        who: MemberChange::Leaves(NodeId(2)),
+    })]);
+    world.run();
+    let first = decided.plus(WINDOW);
+    for slot in [first.previous(), first] {
+        assert!(!is_judged(&mut world, 0, slot));
+        assert_eq!(
+            is_judged(&mut world, 1, slot),
+            slot == first,
+            "two of three"
+        );
+    }
 }

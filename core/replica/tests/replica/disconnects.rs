@@ -104,6 +104,30 @@ fn a_report_that_comes_late_ends_no_session_of_a_client_that_was_heard_elsewhere
     }
 }
 
+/// Claim rp-88.
+#[test]
+fn a_client_that_was_heard_before_the_leader_knew_its_session_keeps_it() {
+    type Heard = fn(&mut World, usize, SessionId, u64);
+    let asks: Heard = |world, at, session, number| {
+        attach(world, at, session, number);
+        world.say(at, 10 + number, FromClient::KeepAlive { session });
+    };
+    for heard in [asks, attach as Heard] {
+        let mut world = world();
+        world.shared.borrow_mut().deaf.insert(0);
+        let session = world.open(1, 5);
+        asks(&mut world, 1, session, 1);
+        heard(&mut world, 2, session, 2);
+        assert!(world.take_told(12).is_empty(), "the leader cannot know");
+        world.shared.borrow_mut().deaf.remove(&0);
+        world.input(0, Input::Wake);
+        world.run();
+        close(&mut world, 1, 1, ClosedBy::Client);
+        pass(&mut world, 5_000);
+        assert!(is_open(&world));
+    }
+}
+
 #[test]
 fn the_second_connection_of_a_client_counts_as_the_first_did() {
     let mut world = world();

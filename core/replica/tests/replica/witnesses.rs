@@ -1,25 +1,28 @@
 //! Witnesses: members without objects, which keep what the replicas agreed on, and what a group may trim that has some.
 
 use crate::views::{change, fill, of_view};
-use crate::world::{World, call, meta};
-use quorate_replica::{Input, ReplicaConfig};
+use crate::world::{World, call, config, meta};
+use quorate_replica::{Input, Remembered, ReplicaConfig, SnapshotReport};
 use quorate_types::{
-    Ask, Body, Duration, Level, Levels, MemberChange, MemberRole, NodeId, NodeSet, Quorums,
+    Ask, Body, Digest, Duration, Level, Levels, MemberChange, MemberRole, NodeId, NodeSet, Quorums,
     ReadLevel, Refusal, Slot, ViewChange, ViewChangeError, ViewNumber,
 };
 
 /// So many nodes vote, the last of them without objects.
 fn world(nodes: u16, witnesses: u16) -> World {
-    World::with(nodes, |config: &mut ReplicaConfig| {
-        let replicas = nodes - witnesses;
-        config.view.level = Level::WITNESSES;
-        config.view.replicas = (0..replicas).map(NodeId).collect();
-        config.speaks = Levels::new(Level::UNNAMED, Level::WITNESSES).unwrap();
-        config.role = match config.own.0 < replicas {
-            true => MemberRole::Replica,
-            false => MemberRole::Witness,
-        };
-    })
+    World::with(nodes, |config| without_objects(config, witnesses))
+}
+
+/// The last nodes of the view have no objects.
+fn without_objects(config: &mut ReplicaConfig, witnesses: u16) {
+    let replicas = config.view.acceptors.len() as u16 - witnesses;
+    config.view.level = Level::WITNESSES;
+    config.view.replicas = (0..replicas).map(NodeId).collect();
+    config.speaks = Levels::new(Level::UNNAMED, Level::WITNESSES).unwrap();
+    config.role = match config.own.0 < replicas {
+        true => MemberRole::Replica,
+        false => MemberRole::Witness,
+    };
 }
 
 /// A call of a session, and the checkpoint after it.
@@ -182,5 +185,42 @@ fn a_witness_asks_for_no_tick_whatever_a_snapshot_said_was_due() {
     assert!(
         !commands.any(|command| command.body == Body::Tick),
         "nothing happens there, so it would ask for ever"
+    );
+}
+
+/// Claim rp-125.
+#[test]
+fn a_witness_takes_over_what_an_earlier_start_kept_when_its_log_lacks_slots_before() {
+    let mut world = world(3, 1);
+    let slot = call_and_checkpoint(&mut world, 1, 1);
+    let kept = world.nodes[2].objects.images[&slot].clone();
+    let digest = Digest {
+        replicated: kept.recovered().core.digest(),
+        state: kept.recovered().digest,
+    };
+    // Its vote for a later slot was lost with the power: nothing says that the snapshot is agreed, and the others let the log go.
+    let session = world.open(0, 2);
+    world.decide(vec![call(session, 1, 0, "y")]);
+    world.run();
+    world.shared.borrow_mut().trimmed = slot;
+    let remembered = Remembered {
+        others: vec![SnapshotReport {
+            slot,
+            digest,
+            bytes: kept.recovered().bytes,
+        }],
+        ..Remembered::default()
+    };
+    let mut config = config(3, 2);
+    without_objects(&mut config, 1);
+    config.boot = 2;
+    world.restart_remembering(2, config, remembered);
+    world.nodes[2].objects.images.insert(slot, kept);
+    world.link_up(0, 2);
+    world.link_up(2, 0);
+    world.pass(Duration::from_millis(10_000));
+    assert_eq!(
+        world.nodes[2].replica.status().applied,
+        world.nodes[0].replica.status().applied
     );
 }

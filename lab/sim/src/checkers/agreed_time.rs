@@ -30,6 +30,8 @@ pub struct AgreedTime {
     /// Whose clocks each node was told in its life.
     told: BTreeMap<NodeId, NodeSet>,
     stamps: BTreeSet<u64>,
+    /// The latest stamp that an acceptor voted for in a fast round, whoever proposed it.
+    proposed: u64,
 }
 
 impl AgreedTime {
@@ -50,6 +52,11 @@ impl AgreedTime {
         self.told.remove(&node);
     }
 
+    /// Takes note that somebody votes for a batch that is proposed to all acceptors: time goes on from there.
+    pub fn proposed(&mut self, stamp_ns: u64) {
+        self.proposed = self.proposed.max(stamp_ns);
+    }
+
     /// Takes note that `leader` votes for a batch of its own ballot, stamped with `stamp_ns`, while true time is
     /// `true_ns`, in a view in which `acceptors` vote. A batch is judged when it is seen first.
     ///
@@ -62,7 +69,7 @@ impl AgreedTime {
         stamp_ns: u64,
         true_ns: u64,
     ) -> Result<(), Violation> {
-        let highest = self.stamps.last().copied().unwrap_or(0);
+        let highest = self.stamps.last().copied().unwrap_or(0).max(self.proposed);
         if !self.stamps.insert(stamp_ns) {
             return Ok(());
         }
@@ -171,5 +178,8 @@ mod tests {
             seen.stamped(NodeId(2), all(), stamp(2 * YEAR_NS), NOW_NS)
                 .is_err()
         );
+        seen.proposed(stamp(3 * YEAR_NS));
+        seen.stamped(NodeId(2), all(), stamp(3 * YEAR_NS) + 1, NOW_NS)
+            .unwrap();
     }
 }

@@ -20,7 +20,7 @@ pub struct Standing {
     within_ns: u64,
     /// How far behind the acceptor a candidate was when it asked.
     lags: BTreeMap<(NodeId, Ask), u64>,
-    /// When an acceptor first denied somebody since it knew a leader.
+    /// When an acceptor first denied somebody, or stood back itself, since it knew a leader.
     denied_ns: BTreeMap<NodeId, u64>,
 }
 
@@ -45,6 +45,12 @@ impl Standing {
     /// Takes note that `acceptor` denies somebody its pre-vote.
     pub fn denied(&mut self, now_ns: u64, acceptor: NodeId, ask: Ask) {
         self.lags.remove(&(acceptor, ask));
+        self.denied_ns.entry(acceptor).or_insert(now_ns);
+    }
+
+    /// Takes note that `acceptor` lacks a snapshot while it knows no leader: it stands back itself, and waits for better ones then,
+    /// once in its search for a leader.
+    pub fn stands_back(&mut self, now_ns: u64, acceptor: NodeId) {
         self.denied_ns.entry(acceptor).or_insert(now_ns);
     }
 
@@ -94,5 +100,11 @@ mod tests {
         standing.ended(ONE);
         standing.asked(ONE, (TWO, 7), 5);
         assert!(standing.granted(120, ONE, (TWO, 7)).is_err());
+        standing.stands_back(200, ONE);
+        standing.stands_back(290, ONE);
+        standing.asked(ONE, (TWO, 8), 5);
+        standing.asked(ONE, (TWO, 9), 5);
+        assert!(standing.granted(299, ONE, (TWO, 8)).is_err());
+        standing.granted(300, ONE, (TWO, 9)).unwrap();
     }
 }

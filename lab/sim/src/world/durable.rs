@@ -9,7 +9,7 @@ use quorate_ordering::{Damage, LostRecord, Past, Record};
 use quorate_replica::{SnapshotCore, SnapshotReport};
 use quorate_storage::{
     BodySize, GroupCommit, Identity, IdentityFile, Log, Persist, PieceSink, RecoveredRecord,
-    Rejoined, SimDisk, SnapshotStore, StorageError, StorageLimits,
+    Rejoined, SNAPSHOTS_KEPT, SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -55,7 +55,7 @@ pub(super) struct Storage {
     pub log: LogThread,
     identity: IdentityFile<SimDisk>,
     snapshots: SnapshotStore<SimDisk>,
-    /// Snapshots that peers may fetch, newest last; as many as the store keeps.
+    /// Snapshots that peers may fetch, newest last: those that the store keeps.
     served: Vec<(Slot, Bytes)>,
 }
 
@@ -315,14 +315,12 @@ impl Storage {
         self.served.retain(|(kept, _)| *kept != slot);
         self.served.push((slot, bytes));
         self.served.sort_by_key(|(slot, _)| *slot);
-        let newest = self
-            .served
-            .len()
-            .saturating_sub(quorate_storage::SNAPSHOTS_KEPT);
+        let passed = self.served.iter().filter(|(kept, _)| *kept <= slot);
+        let older = passed.count().saturating_sub(SNAPSHOTS_KEPT);
         let mut place = 0;
         self.served.retain(|(kept, _)| {
             place += 1;
-            place > newest || *kept == agreed
+            place > older || *kept == agreed
         });
     }
 

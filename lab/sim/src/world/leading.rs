@@ -17,7 +17,7 @@ use crate::checkers::leases::Leases;
 use crate::checkers::phase_one::choices;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_ordering::{Entry, LinkState, Ordering, Record};
+use quorate_ordering::{LinkState, Ordering};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, OrderingName, Slot, Time, ToClient};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(super) struct Leading {
     pub(super) confirmations: Confirmations,
     leadership: Leadership,
     pub(super) catching_up: CatchingUp,
-    agreed_time: AgreedTime,
+    pub(super) agreed_time: AgreedTime,
     lease: Duration,
     /// Until when on its node's clock each query under a lease may be answered.
     leased: BTreeMap<ReadKey, Time>,
@@ -341,25 +341,6 @@ impl World {
         let leading = &mut self.leading.confirmations;
         let judged = leading.led(now, id, ballot, &answered, within);
         self.judged(judged);
-    }
-
-    /// A node's wall clock is set.
-    pub(super) fn watch_clock(&mut self, id: NodeId) {
-        let error = self.nodes[&id].clock.wall_error_ns();
-        self.leading.agreed_time.set(id, error);
-    }
-
-    /// A node's acceptor votes: a leader makes its batches so.
-    pub(super) fn watch_vote(&mut self, id: NodeId, record: &Record) {
-        let Entry::Vote { ballot, batch, .. } = &record.entry else {
-            return;
-        };
-        if ballot.node == id && !batch.commands().is_empty() {
-            let acceptors = self.judge.governing(ballot.view).acceptors;
-            let (stamp, now) = (batch.stamp().wall.0, Clock::true_wall(self.now).0);
-            let judged = self.leading.agreed_time.stamped(id, acceptors, stamp, now);
-            self.judged(judged);
-        }
     }
 
     /// A node hands queries to its objects in a turn in which only leases answered reads, and no earlier read waits: those of

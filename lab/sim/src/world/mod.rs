@@ -55,6 +55,7 @@ mod skipping;
 mod speculating;
 mod stages;
 mod stall;
+mod stamping;
 mod trace;
 mod view_changing;
 mod watched;

@@ -188,6 +188,8 @@ impl World {
         );
         if is_led && knows_leader {
             self.prompt.standing.ended(id);
+        } else if !knows_leader && self.lacks_snapshot(id) {
+            self.prompt.standing.stands_back(self.now.0, id);
         }
         if !self.prompt.fetching.is_watching(id) {
             return;
@@ -195,6 +197,15 @@ impl World {
         let needed = self.running(id).replica.awaited_snapshot();
         let judged = self.prompt.fetching.settled(id, needed);
         self.judged(judged);
+    }
+
+    /// Whether the log of a node begins after what its objects hold.
+    fn lacks_snapshot(&self, id: NodeId) -> bool {
+        let running = self.nodes[&id].running.as_ref();
+        running.is_some_and(|running| {
+            let status = running.replica.status();
+            status.executed < status.ordering.trimmed
+        })
     }
 
     fn watch_prompt(
@@ -223,9 +234,8 @@ impl World {
                     attempt,
                     is_granted: true,
                 } => {
-                    let status = self.running(id).replica.status();
                     // A node that lacks a snapshot stands back itself, and has begun to wait for better ones then.
-                    let is_behind = status.executed < status.ordering.trimmed;
+                    let is_behind = self.lacks_snapshot(id);
                     let judged = self.prompt.standing.granted(now, id, (peer, attempt));
                     if !is_led && !is_behind {
                         self.judged(judged);

@@ -441,13 +441,14 @@ impl World {
         let other = others.find_map(|client| {
             let FromClient::Attach {
                 session: own,
-                secret,
+                secret: other,
                 ..
             } = client.session.introduction()
             else {
                 return None;
             };
-            (own != session).then_some(secret)
+            // Who resumes a session has its secret, and another session if that one had ended.
+            (own != session && other.hash() != secret.hash()).then_some(other)
         });
         let guess = Secret::new(*secret.hash().bytes());
         for secret in [Some(guess), other].into_iter().flatten() {

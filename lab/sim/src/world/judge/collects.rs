@@ -128,7 +128,9 @@ impl Judge {
     /// A vote of `node` for the trim of logs leaves it: its disk has a vote or a decision for each slot before, but for those
     /// that others have decided where it can go on only with a snapshot.
     pub(super) fn lacks_nothing(&self, node: NodeId, slot: Slot, ballot: Ballot) -> Judged {
-        let is_excused = self.collects.excused.contains(&(node, slot, ballot));
+        // A damaged node tells again of a vote that it wrote when it lacked nothing, as it may write one now.
+        let is_excused =
+            self.damaged.contains(&node) || self.collects.excused.contains(&(node, slot, ballot));
         let is_decided =
             |lacked: &Slot| self.log.contains_key(lacked) || self.chosen.value(*lacked).is_some();
         let mut lacked = self.lacked(node, slot, ballot).into_iter();

@@ -239,7 +239,8 @@ impl Plant {
     pub const SCRIPTED: [Plant; 1] = [Plant::AnnouncedBallotIgnored];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 13] = [
+    pub const RARE: [Plant; 14] = [
+        Plant::UndoneNotAwaited,
         Plant::ProposalsNotSentAgain,
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,

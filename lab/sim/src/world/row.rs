@@ -167,6 +167,16 @@ rows! {
     SwitchedRingToSteps 2 "view with libpaxos+ after one with ring_paxos";
     SwitchedFastPaxosToRing 2 "view with ring_paxos after one with fast_paxos";
     SwitchedRingToFastPaxos 2 "view with fast_paxos after one with ring_paxos";
+    SwitchedToSPaxos 2 "view with s_paxos after one with paxos";
+    SwitchedLibpaxosToSPaxos 2 "view with s_paxos after one with libpaxos or libpaxos+";
+    SwitchedFastPaxosToSPaxos 2 "view with s_paxos after one with fast_paxos";
+    SwitchedRingToSPaxos 2 "view with s_paxos after one with ring_paxos";
+    SwitchedFromSPaxos 2 "view with paxos after one with s_paxos";
+    SwitchedSPaxosToLibpaxos 2 "view with libpaxos or libpaxos+ after one with s_paxos";
+    SwitchedSPaxosToFastPaxos 2 "view with fast_paxos after one with s_paxos";
+    SwitchedSPaxosToRing 2 "view with ring_paxos after one with s_paxos";
+    NamedProposed 50 "proposal by names of values that were spread";
+    WantAsked 5 "named value that had not come, asked of the leader";
     Ringed 50 "leader whose proposals go along a ring";
     RingBroken 20 "ring suspected, all asked again";
     UnreadableKept 1 "message kept from a node that does not read it";

@@ -317,6 +317,13 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             last: take_slot(r)?,
             voters: take_nodes(r)?,
         }),
+        tag => return take_spread(r, tag),
+    })
+}
+
+/// The messages of values that travel apart from proposals.
+fn take_spread(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
+    Ok(match tag {
         SPREAD => Message::Spread(Spread {
             value: take_value_id(r)?,
             commands: take_commands(r)?,

@@ -6,7 +6,7 @@ mod staged;
 use quorate_types::zoo::{Plant, plant};
 use std::panic::catch_unwind;
 
-/// Claims mp-73 and mp-76.
+/// Claim mp-73. Claim mp-76.
 #[test]
 fn each_planted_bug_is_found() {
     std::panic::set_hook(Box::new(|_| {}));

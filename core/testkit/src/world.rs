@@ -78,6 +78,7 @@ pub struct World<P: WorldProtocol> {
     delay: u64,
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
+    epochs: BTreeMap<(NodeId, NodeId), LinkEpoch>,
     chosen: BTreeMap<Slot, Batch>,
     /// Commands decided.
     pub decided: BTreeSet<CommandId>,
@@ -115,6 +116,7 @@ impl<P: WorldProtocol> World<P> {
             delay: 2_000_000,
             cut: BTreeSet::new(),
             epoch: 0,
+            epochs: BTreeMap::new(),
             chosen: BTreeMap::new(),
             decided: BTreeSet::new(),
             copies: 0,
@@ -179,6 +181,7 @@ impl<P: WorldProtocol> World<P> {
             LinkState::Down
         };
         for (own, peer) in [(a, b), (b, a)] {
+            self.epochs.insert((own, peer), LinkEpoch(self.epoch));
             if self.nodes[&own].instance.is_some() {
                 self.event(own, Event::Link { peer, state });
             }
@@ -403,7 +406,8 @@ impl<P: WorldProtocol> World<P> {
             let (_, arrival) = self.network.pop_first().unwrap();
             match arrival {
                 Arrival::Message(from, to, message) => {
-                    let link = LinkEpoch(1);
+                    let link = self.epochs.get(&(from, to)).copied();
+                    let link = link.unwrap_or(LinkEpoch(0));
                     self.event(
                         to,
                         Event::Receive {

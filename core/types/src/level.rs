@@ -29,6 +29,8 @@ impl Level {
     pub const FAST_ROUNDS: Level = Level(23);
     /// Since this one a view can name [`crate::OrderingName::RingPaxos`].
     pub const RING: Level = Level(24);
+    /// Since this one a view can name [`crate::OrderingName::SPaxos`].
+    pub const SPREAD_VALUES: Level = Level(25);
 }
 
 impl Levels {

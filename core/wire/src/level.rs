@@ -23,6 +23,10 @@ pub fn peer_level(message: &PeerMessage<AnyMessage>) -> Level {
         Message::Accept(accept) => of_commands(accept.batch.commands()),
         // Who speaks of rings reads every command.
         Message::Pass(_) | Message::Gathered(_) => Level::RING,
+        // As who speaks of spread values does.
+        Message::Spread(_) | Message::Holds(_) | Message::Named(_) | Message::Want(_) => {
+            Level::SPREAD_VALUES
+        }
         Message::Promise(page) => highest(page.votes.iter().map(|vote| of_batch(&vote.batch))),
         Message::Learned(learned) => highest(learned.batches.iter().map(of_batch)),
         Message::Forward(forward) => of_commands(&forward.commands),

@@ -4,12 +4,15 @@
 //! lost, repeated and reordered. So each contains everything it claims (a ballot, a range of slots, a
 //! request number), and none depends on its place in a stream.
 
+mod spread;
+
 use crate::repair::OF_LEADER;
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{
     Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber, VoteKind,
 };
+pub use spread::{Holds, Named, Spread, Want};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,6 +67,14 @@ pub enum Message {
     Pass(Pass),
     /// Phase 2b along a ring: who voted so far.
     Gathered(Gathered),
+    /// Keep these: their name may be proposed.
+    Spread(Spread),
+    /// The sender holds these values.
+    Holds(Holds),
+    /// Phase 2a by names.
+    Named(Named),
+    /// Send me the proposal with its value.
+    Want(Want),
 }
 
 impl Message {
@@ -77,6 +88,8 @@ impl Message {
             | Message::Seen(Seen { ballot, .. })
             | Message::Pass(Pass { ballot, .. })
             | Message::Gathered(Gathered { ballot, .. })
+            | Message::Named(Named { ballot, .. })
+            | Message::Want(Want { ballot, .. })
             | Message::Decided(Decided { ballot, .. })
             | Message::Heartbeat(Heartbeat { ballot, .. })
             | Message::Heard(Heard { ballot, .. })
@@ -98,6 +111,8 @@ impl Message {
             | Message::Returned(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_)
+            | Message::Spread(_)
+            | Message::Holds(_)
             | Message::Survey(_) => true,
         }
     }
@@ -132,6 +147,8 @@ impl Message {
                 last: gathered.last,
                 voters: gathered.voters,
             },
+            Message::Spread(spread) => spread.testimony(),
+            Message::Named(named) => named.testimony(),
             Message::Promise(page) => Testimony::Promises(page),
             Message::Heartbeat(heartbeat) if heartbeat.wants_lease => Testimony::AsksLease {
                 ballot: heartbeat.ballot,
@@ -184,6 +201,8 @@ impl Message {
             | Message::Returned(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_)
+            | Message::Holds(_)
+            | Message::Want(_)
             | Message::TakeOver(_) => Testimony::Nothing,
         }
     }

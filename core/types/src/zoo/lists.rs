@@ -227,6 +227,15 @@ impl Plant {
         Plant::FastAgeOfLeader,
     ];
 
+    /// Where nodes spread values: the tests of `core/protocols/paxos` find each.
+    pub const SPREAD: [Plant; 5] = [
+        Plant::NamedUnstable,
+        Plant::HoldersOutliveLinks,
+        Plant::SpreadUnbounded,
+        Plant::NameGivenTwice,
+        Plant::ValueNeverFetched,
+    ];
+
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 13] = [
         Plant::ProposalsNotSentAgain,

@@ -30,7 +30,7 @@ const ASKED: [Level; 5] = [
     Level(20),
     Level(21),
     Level::WITNESSES,
-    Level::RING,
+    Level::SPREAD_VALUES,
 ];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.

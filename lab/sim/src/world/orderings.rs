@@ -9,6 +9,7 @@ use super::setup::Setup;
 use crate::checkers::Property;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{Level, NodeId, NodeSet, OrderingName, View, ViewChange};
 
@@ -64,7 +65,8 @@ impl Setup {
         match wished.is_some() || random.chance(500) {
             true => {
                 let ordering = wished.unwrap_or_else(|| *random.pick(&OrderingName::ALL));
-                let level = *random.pick(&[Level::ORDERINGS, Level::FAST_ROUNDS, Level::RING]);
+                let level =
+                    *random.pick(&[Level::ORDERINGS, Level::FAST_ROUNDS, Level::SPREAD_VALUES]);
                 (level.max(ordering.level()), ordering)
             }
             false => (Level::UNNAMED, OrderingName::Paxos),
@@ -75,12 +77,13 @@ impl Setup {
 impl World {
     /// Counts a switch.
     pub(super) fn note_ordering(&mut self, before: &View, view: &View) {
-        use OrderingName::{FastPaxos, Libpaxos, LibpaxosPlus, Paxos, RingPaxos};
+        use OrderingName::{FastPaxos, Libpaxos, LibpaxosPlus, Paxos, RingPaxos, SPaxos};
         let row = match (before.ordering, view.ordering) {
             (Paxos, Paxos)
             | (Libpaxos, Libpaxos)
             | (LibpaxosPlus, LibpaxosPlus)
             | (RingPaxos, RingPaxos)
+            | (SPaxos, SPaxos)
             | (FastPaxos, FastPaxos) => return,
             (Paxos, FastPaxos) => Row::SwitchedToFastPaxos,
             (Libpaxos | LibpaxosPlus, FastPaxos) => Row::SwitchedLibpaxosToFastPaxos,
@@ -100,6 +103,14 @@ impl World {
             (RingPaxos, LibpaxosPlus) => Row::SwitchedRingToSteps,
             (FastPaxos, RingPaxos) => Row::SwitchedFastPaxosToRing,
             (RingPaxos, FastPaxos) => Row::SwitchedRingToFastPaxos,
+            (Paxos, SPaxos) => Row::SwitchedToSPaxos,
+            (Libpaxos | LibpaxosPlus, SPaxos) => Row::SwitchedLibpaxosToSPaxos,
+            (FastPaxos, SPaxos) => Row::SwitchedFastPaxosToSPaxos,
+            (RingPaxos, SPaxos) => Row::SwitchedRingToSPaxos,
+            (SPaxos, Paxos) => Row::SwitchedFromSPaxos,
+            (SPaxos, Libpaxos | LibpaxosPlus) => Row::SwitchedSPaxosToLibpaxos,
+            (SPaxos, FastPaxos) => Row::SwitchedSPaxosToFastPaxos,
+            (SPaxos, RingPaxos) => Row::SwitchedSPaxosToRing,
         };
         self.exercised(row);
     }
@@ -110,7 +121,10 @@ impl World {
             return;
         };
         let (narrow, suspected) = match running.replica.view().ordering {
-            OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::FastPaxos => return,
+            OrderingName::Paxos
+            | OrderingName::Libpaxos
+            | OrderingName::FastPaxos
+            | OrderingName::SPaxos => return,
             OrderingName::LibpaxosPlus => (Row::Spared, Row::Suspected),
             OrderingName::RingPaxos => (Row::Ringed, Row::RingBroken),
         };
@@ -137,13 +151,18 @@ impl World {
         let PeerMessage::Ordering { message, .. } = message else {
             return;
         };
+        match message {
+            AnyMessage::Paxos(Message::Named(_)) => self.exercised(Row::NamedProposed),
+            AnyMessage::Paxos(Message::Want(_)) => self.exercised(Row::WantAsked),
+            AnyMessage::Paxos(_) | AnyMessage::FastPaxos(_) => {}
+        }
         let Testimony::Votes { ballot, .. } = message.testimony() else {
             return;
         };
         let governing = self.judge.governing(ballot.view);
         let (leader, others) = (NodeSet::only(ballot.node), governing.members.without(id));
         let is_meant = match governing.ordering {
-            OrderingName::Paxos | OrderingName::RingPaxos => to == leader,
+            OrderingName::Paxos | OrderingName::RingPaxos | OrderingName::SPaxos => to == leader,
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => to == others,
             OrderingName::FastPaxos => to == leader || to == others,
         };

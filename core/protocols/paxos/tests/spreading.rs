@@ -1,0 +1,98 @@
+//! Values that nodes spread: what is kept of them is bounded and goes, whoever is dead, and no name is given twice.
+
+mod member;
+
+use member::{Member, PAYLOAD, is_spread, keeps_what_is_bounded};
+use quorate_ordering::{Event, LinkState, Ordering, Standing};
+use quorate_paxos::Message;
+use quorate_paxos::message::Holds;
+use quorate_testkit::{VIEW, call};
+use quorate_types::{Duration, LinkEpoch, NodeId, Time};
+
+const NOW: Time = member::NOW;
+
+/// Claim mp-75.
+#[test]
+fn what_one_node_spreads_is_kept_up_to_a_bound_and_for_a_time() {
+    keeps_what_is_bounded();
+}
+
+/// Claim mp-75.
+#[test]
+fn a_decided_value_is_forgotten_though_a_node_is_dead() {
+    let mut member = Member::new(Standing::Voter);
+    let state = LinkState::Down;
+    let peer = NodeId(3);
+    member.event(Event::Link { peer, state });
+    assert!(member.is_kept(1) && member.is_kept(2));
+    let weight = member.held_bytes() / 2;
+    member.learns(vec![call(2, 1, &PAYLOAD)]);
+    let before = member.held_bytes();
+    member.now = NOW + Duration::from_millis(3_000);
+    member.event(Event::Wake);
+    assert_eq!(
+        before - member.held_bytes(),
+        weight,
+        "one value was left, not two"
+    );
+}
+
+/// Claim mp-73: the view names no incarnation of a node that came back without its directory: it may have given the name.
+#[test]
+fn who_may_have_forgotten_a_life_gives_no_names() {
+    let commands = || vec![call(1, 1, b"a")];
+    let mut forgetful = Member::new(Standing::Observer);
+    let commands_of = commands();
+    let sent = forgetful.event(Event::Submit {
+        commands: commands_of,
+    });
+    assert!(!sent.iter().any(is_spread), "{sent:?}");
+    let mut whole = Member::new(Standing::Voter);
+    let sent = whole.event(Event::Submit {
+        commands: commands(),
+    });
+    assert!(sent.iter().any(is_spread), "{sent:?}");
+}
+
+/// What is open is bounded: further commands wait, and are refused where the queue is full.
+#[test]
+fn a_node_has_a_bounded_number_of_values_open() {
+    let mut member = Member::new(Standing::Voter);
+    let mut spread = 0;
+    for sequence in 0..1000 {
+        let commands = vec![call(1, sequence, b"a")];
+        let sent = member.event(Event::Submit { commands });
+        spread += sent.iter().filter(|message| is_spread(message)).count();
+    }
+    assert_eq!(spread, 256, "the others wait and gather");
+    assert_eq!(member.instance.status().waiting, 1000);
+}
+
+/// Claim mp-76.
+#[test]
+fn what_was_told_on_another_link_than_the_one_that_is_up_counts_for_nothing() {
+    let mut member = Member::new(Standing::Voter);
+    let commands = vec![call(1, 1, b"a")];
+    let sent = member.event(Event::Submit { commands });
+    let spread = sent.into_iter().find_map(|message| match message {
+        Message::Spread(spread) => Some(spread),
+        _ => None,
+    });
+    let value = spread.expect("it is spread").value;
+    let late = Event::Receive {
+        from: NodeId(2),
+        link: LinkEpoch(7),
+        view: VIEW,
+        message: Message::Holds(Holds {
+            values: vec![value],
+        }),
+    };
+    let before = member.instance.clone();
+    member.event(late);
+    assert_eq!(member.instance, before, "it changes nothing");
+    let holds = Holds {
+        values: vec![value],
+    };
+    member.hears(2, Message::Holds(holds));
+    assert_ne!(member.instance, before, "on its link it counts");
+}

@@ -1,0 +1,28 @@
+//! Plants each bug that the spreading of values can have, and shows that a test finds it.
+
+mod member;
+mod staged;
+
+use quorate_types::zoo::{Plant, plant};
+use std::panic::catch_unwind;
+
+/// Claim mp-73. Claim mp-76.
+#[test]
+fn each_planted_bug_is_found() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = Vec::new();
+    for bug in Plant::SPREAD {
+        plant(Some(bug));
+        let by_script = catch_unwind(staged::play_scripts).is_err();
+        let by_bound = catch_unwind(member::keeps_what_is_bounded).is_err();
+        plant(None);
+        println!("{bug:?}: by a script {by_script}, by what is kept {by_bound}");
+        if !by_script && !by_bound {
+            missed.push(bug);
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(missed.is_empty(), "no test finds {missed:?}");
+    staged::play_scripts();
+    member::keeps_what_is_bounded();
+}

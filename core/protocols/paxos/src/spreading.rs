@@ -45,10 +45,10 @@ pub(crate) struct Spreading {
     nameless: BTreeMap<Slot, Named>,
     /// When these are asked for.
     want_at: Option<Time>,
-    /// When own values were last settled or sent again.
+    /// When the oldest own value was last settled, or sent again.
     progress_at: Time,
     patience: Duration,
-    /// Something of what is held was settled, and nobody has looked when.
+    /// The oldest own value was settled, and nobody has looked when.
     has_settled: bool,
 }
 
@@ -274,7 +274,7 @@ impl Spreading {
     }
 
     /// A batch is decided: a value all of whose commands are is needed no more, whoever lacks it. Claim mp-75.
-    pub(crate) fn settle(&mut self, batch: &Batch) {
+    pub(crate) fn settle(&mut self, own: NodeId, batch: &Batch) {
         if self.bundles.is_empty() {
             return;
         }
@@ -291,8 +291,10 @@ impl Spreading {
                 let bundle = self.bundles.get_mut(&value).expect("what is open is held");
                 bundle.open -= 1;
                 if bundle.open == 0 {
+                    // What others settle says nothing of what is lost of this node's.
+                    let oldest = self.of(own).next().map(|(oldest, _)| *oldest);
+                    self.has_settled |= oldest == Some(value);
                     self.remove(value);
-                    self.has_settled = true;
                 }
             }
         }

@@ -17,7 +17,7 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Batch, Command, CommandId, Duration, NodeId, NodeSet, Slot, Stamp, Time, ValueId,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// The values that a node holds, and who else does.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -26,8 +26,8 @@ pub(crate) struct Spreading {
     /// The number of the value that this node spread last.
     number: u64,
     bundles: BTreeMap<ValueId, Bundle>,
-    /// By command, the values that have it and are open. Invariant: those of `bundles`.
-    having: BTreeSet<(CommandId, ValueId)>,
+    /// By command, the values that have it and are open, and its place in them. Invariant: those of `bundles`.
+    having: BTreeMap<(CommandId, ValueId), usize>,
     /// What a quorum holds and this node did not propose as a leader, in the order in which it became so.
     stable: BTreeMap<u64, ValueId>,
     places: u64,
@@ -107,8 +107,8 @@ impl Spreading {
     fn insert(&mut self, now: Time, value: ValueId, commands: Vec<Command>, holders: NodeSet) {
         let weight = commands.iter().map(Command::weight).sum();
         let mut open = 0;
-        for command in &commands {
-            open += usize::from(self.having.insert((command.id, value)));
+        for (place, command) in commands.iter().enumerate() {
+            open += usize::from(self.having.insert((command.id, value), place).is_none());
         }
         let (count, bytes) = self.kept.entry(value.node).or_default();
         *count += 1;
@@ -273,7 +273,8 @@ impl Spreading {
         self.nameless.remove(&slot);
     }
 
-    /// A batch is decided: a value all of whose commands are is needed no more, whoever lacks it. Claim mp-75.
+    /// A batch is decided: a value all of whose commands are is needed no more, whoever lacks it. Another command under the same id is
+    /// settled for itself. Claim mp-75.
     pub(crate) fn settle(&mut self, own: NodeId, batch: &Batch) {
         if self.bundles.is_empty() {
             return;
@@ -285,10 +286,14 @@ impl Spreading {
                 number: 0,
             };
             let of_command = (command.id, first(0))..=(command.id, first(u16::MAX));
-            let having = self.having.range(of_command).map(|(_, value)| *value);
-            for value in having.collect::<Vec<ValueId>>() {
-                self.having.remove(&(command.id, value));
+            let having = self.having.range(of_command);
+            let having = having.map(|((_, value), place)| (*value, *place));
+            for (value, place) in having.collect::<Vec<(ValueId, usize)>>() {
                 let bundle = self.bundles.get_mut(&value).expect("what is open is held");
+                if bundle.commands[place].body != command.body {
+                    continue;
+                }
+                self.having.remove(&(command.id, value));
                 bundle.open -= 1;
                 if bundle.open == 0 {
                     // What others settle says nothing of what is lost of this node's.

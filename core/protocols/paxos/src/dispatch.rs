@@ -187,7 +187,7 @@ impl MultiPaxos {
             Message::Surveyed(answer) => self.seat.on_surveyed(from, answer, effects),
             Message::Pass(pass) => self.on_pass(now, from, pass, effects),
             Message::Gathered(gathered) => self.on_gathered(now, gathered, effects),
-            Message::Spread(spread) => self.on_spread(now, from, spread, effects),
+            Message::Spread(spread) => self.on_spread(now, (from, link), spread, effects),
             Message::Holds(holds) => self.on_holds(now, (from, link), holds),
             Message::Named(named) => self.on_named(now, from, named, effects),
             Message::Want(want) => self.on_want(from, want, effects),

@@ -5,7 +5,7 @@ mod member;
 use member::{Member, PAYLOAD, is_spread, keeps_what_is_bounded};
 use quorate_ordering::{Event, LinkState, Ordering, Standing};
 use quorate_paxos::Message;
-use quorate_paxos::message::Holds;
+use quorate_paxos::message::{Holds, Spread};
 use quorate_testkit::{VIEW, call};
 use quorate_types::{Duration, LinkEpoch, NodeId, Time};
 
@@ -95,4 +95,28 @@ fn what_was_told_on_another_link_than_the_one_that_is_up_counts_for_nothing() {
     };
     member.hears(2, Message::Holds(holds));
     assert_ne!(member.instance, before, "on its link it counts");
+}
+
+/// The sender may have started anew and hold nothing.
+///
+/// Claim mp-76.
+#[test]
+fn a_value_from_an_earlier_link_than_the_one_that_is_up_is_not_counted() {
+    let hears = |link| {
+        let mut member = Member::new(Standing::Voter);
+        let spread = Spread {
+            value: member::value(2, 1),
+            commands: vec![call(2, 1, b"a")],
+        };
+        let before = member.instance.clone();
+        member.event(Event::Receive {
+            from: NodeId(2),
+            link: LinkEpoch(link),
+            view: VIEW,
+            message: Message::Spread(spread),
+        });
+        member.instance != before
+    };
+    assert!(hears(1), "on its link it counts");
+    assert!(!hears(0), "it changes nothing");
 }

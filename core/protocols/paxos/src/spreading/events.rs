@@ -216,16 +216,19 @@ impl Seat {
 }
 
 impl MultiPaxos {
-    /// Another node spreads what it was called with.
+    /// Another node spreads what it was called with. What comes late, from an earlier link, is dropped: who still holds it spreads it
+    /// again on the link that is up. Claim mp-76.
     pub(crate) fn on_spread(
         &mut self,
         now: Time,
-        from: NodeId,
+        (from, link): (NodeId, LinkEpoch),
         Spread { value, commands }: Spread,
         effects: &mut Effects<Message>,
     ) {
         let seat = &mut self.seat;
-        if value.node != from || seat.is_over || !seat.spreads() {
+        let peer = seat.peers.find(from);
+        let is_late = peer.is_none_or(|peer| peer.link != Some(link));
+        if value.node != from || is_late || seat.is_over || !seat.spreads() {
             return;
         }
         if !seat.spreading.bundles.contains_key(&value) {

@@ -32,6 +32,9 @@ pub(crate) const SPREAD_KEPT: usize = 1024;
 /// what is forgotten the sender tells anew when it gets the value again.
 pub(crate) const HEARD_EARLY: usize = 1024;
 
+/// Ages kept of values that are gone: so few that they take no memory, so many that dropping them costs little.
+pub(crate) const AGES_SPARE: usize = 64;
+
 /// Proposals by names whose values have not come: more than a leader's pipeline, which it sends again.
 pub(crate) const NAMELESS_SLOTS: usize = 1024;
 

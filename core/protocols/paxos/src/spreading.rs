@@ -10,7 +10,7 @@
 
 mod events;
 
-use crate::limits::{HEARD_EARLY, NAMELESS_SLOTS, SPREAD_KEPT, SPREAD_OPEN};
+use crate::limits::{AGES_SPARE, HEARD_EARLY, NAMELESS_SLOTS, SPREAD_KEPT, SPREAD_OPEN};
 use crate::message::Named;
 use quorate_ordering::Limits;
 use quorate_types::zoo::{Plant, planted};
@@ -33,7 +33,7 @@ pub(crate) struct Spreading {
     places: u64,
     /// Number and bytes of the values held of each node. Invariant: the sums of `bundles`.
     kept: BTreeMap<NodeId, (usize, usize)>,
-    /// In the order in which they came; those that are gone are skipped.
+    /// In the order in which they came; those that are gone are skipped. Invariant: at most `AGES_SPARE` more than twice the values.
     ages: VecDeque<(Time, ValueId)>,
     /// Who holds values that have not come here. Invariant: at most `HEARD_EARLY`.
     early: BTreeMap<ValueId, NodeSet>,
@@ -145,6 +145,10 @@ impl Spreading {
             if *count == 0 {
                 self.kept.remove(&value.node);
             }
+        }
+        if self.ages.len() > 2 * self.bundles.len() + AGES_SPARE {
+            self.ages
+                .retain(|(_, value)| self.bundles.contains_key(value));
         }
     }
 
@@ -363,6 +367,10 @@ impl Spreading {
             .values()
             .filter(|bundle| bundle.place.is_some());
         assert_eq!(placed.count(), self.stable.len(), "what is stable is held");
+        assert!(
+            self.ages.len() <= 2 * self.bundles.len() + AGES_SPARE,
+            "what is gone takes no memory"
+        );
         assert!(
             self.early.len() <= HEARD_EARLY && self.nameless.len() <= NAMELESS_SLOTS,
             "what has not come is bounded"

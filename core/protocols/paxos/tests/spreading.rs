@@ -5,9 +5,9 @@ mod member;
 use member::{Member, PAYLOAD, is_spread, keeps_what_is_bounded};
 use quorate_ordering::{Event, LinkState, Ordering, Standing};
 use quorate_paxos::Message;
-use quorate_paxos::message::{Holds, Spread};
+use quorate_paxos::message::{Holds, Learned, Spread};
 use quorate_testkit::{VIEW, call};
-use quorate_types::{Duration, LinkEpoch, NodeId, Time};
+use quorate_types::{Batch, Digest, Duration, LinkEpoch, NodeId, Slot, Stamp, Time, Wall};
 
 const NOW: Time = member::NOW;
 
@@ -119,4 +119,34 @@ fn a_value_from_an_earlier_link_than_the_one_that_is_up_is_not_counted() {
     };
     assert!(hears(1), "on its link it counts");
     assert!(!hears(0), "it changes nothing");
+}
+
+/// Claim mp-75.
+#[test]
+fn settled_values_take_no_memory_while_an_older_one_is_open() {
+    let mut member = Member::new(Standing::Voter);
+    assert!(member.is_kept(1));
+    let mut sizes = Vec::new();
+    for number in 2..2_002_u64 {
+        assert!(member.is_kept(number));
+        let (wall, slot) = (Wall(number), Slot(number - 1));
+        let stamp = Stamp { wall, entropy: 0 };
+        let commands = vec![call(2, number, &PAYLOAD)];
+        member.hears(
+            2,
+            Message::Learned(Learned {
+                from: slot,
+                batches: vec![Batch::new(stamp, commands)],
+                decided: slot,
+            }),
+        );
+        member.event(Event::Executed { slot });
+        let digest = Digest::default();
+        member.event(Event::Trimmable { slot, digest });
+        if number % 500 == 1 {
+            sizes.push(format!("{:?}", member.instance).len());
+        }
+    }
+    let most = sizes[0] + sizes[0] / 2;
+    assert!(sizes.iter().all(|size| *size < most), "{sizes:?}");
 }

@@ -131,7 +131,9 @@ impl Leader {
         if !self.in_flight.is_empty() {
             at = at.min(self.progress_at + self.patience);
         }
-        at
+        seat.spreading
+            .late_at()
+            .map_or(at, |late_at| at.min(late_at))
     }
 
     pub(crate) fn check(&self, decided: Slot) {
@@ -292,14 +294,16 @@ impl Leader {
             let (commands, origin) = self.queue.cut(limits);
             return (commands, origin, Vec::new());
         }
-        let cut = seat.spreading.cut(limits).expect("something is stable");
+        let needed = seat.stable_at();
+        let cut = (seat.spreading.cut(limits, needed)).expect("something is stable");
         let own = seat.config.own;
         // Nothing is owed for these here: who spread them keeps them.
         let origin = match cut.values.iter().all(|value| value.node == own) {
             true => Origin::Found,
             false => Origin::Mixed(Vec::new()),
         };
-        (cut.commands, origin, cut.values)
+        let values = if cut.by_name { cut.values } else { Vec::new() };
+        (cut.commands, origin, values)
     }
 
     /// If a follower waits for its forwarded command, tells the watermark now. Otherwise the watermark may
@@ -462,6 +466,8 @@ impl Leader {
         if self.announce_at.is_some_and(|at| now >= at) {
             self.announce(seat, effects);
         }
+        let (bearable, needed) = (seat.late_after(), seat.stable_at());
+        seat.spreading.place_late(now, bearable, needed);
         self.suspect_late(seat, now, effects);
         if planted(Plant::ProposalsNotSentAgain) {
             self.progress_at = now;

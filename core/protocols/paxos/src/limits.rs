@@ -32,6 +32,9 @@ pub(crate) const SPREAD_KEPT: usize = 1024;
 /// what is forgotten the sender tells anew when it gets the value again.
 pub(crate) const HEARD_EARLY: usize = 1024;
 
+/// After so many times of a repetition a leader sends a value itself that it holds and no quorum does: enough for two to be lost.
+pub(crate) const LATE_RESENDS: u64 = 4;
+
 /// Ages kept of values that are gone: so few that they take no memory, so many that dropping them costs little.
 pub(crate) const AGES_SPARE: usize = 64;
 

@@ -1,7 +1,8 @@
 //! Values that travel apart from the proposals that name them. Paxos in the Cloud III.A (S-Paxos), claims mp-73 to mp-76.
 //!
 //! Who is called with commands spreads them to all under a name, and every node tells all others which names it holds. The leader
-//! proposes names of what a quorum of acceptors holds, and no others. An acceptor votes once it holds the value: its vote is for the batch
+//! proposes names of what a quorum of acceptors holds, and no others. What it holds for long and no quorum does, because its sender
+//! reaches few, it proposes with its commands, as without names. An acceptor votes once it holds the value: its vote is for the batch
 //! and is written with it, so promises, recovery and learning are as without names. What is held here is in memory only, promises
 //! nothing, and may be dropped at any time: who lacks a value gets it from the leader, with the proposal.
 //!
@@ -28,7 +29,7 @@ pub(crate) struct Spreading {
     bundles: BTreeMap<ValueId, Bundle>,
     /// By command, the values that have it and are open, and its place in them. Invariant: those of `bundles`.
     having: BTreeMap<(CommandId, ValueId), usize>,
-    /// What a quorum holds and this node did not propose as a leader, in the order in which it became so.
+    /// What a quorum holds, or is late, and this node did not propose as a leader, in the order in which it became so.
     stable: BTreeMap<u64, ValueId>,
     places: u64,
     /// Number and bytes of the values held of each node. Invariant: the sums of `bundles`.
@@ -48,6 +49,8 @@ pub(crate) struct Spreading {
     /// When the oldest own value was last settled, or sent again.
     progress_at: Time,
     patience: Duration,
+    /// When a leader looks next for values that are late.
+    late_at: Time,
     /// The oldest own value was settled, and nobody has looked when.
     has_settled: bool,
 }
@@ -63,14 +66,18 @@ struct Bundle {
     open: usize,
     /// Where it is among the stable ones.
     place: Option<u64>,
-    /// This node proposed its name in the ballot in which it leads.
+    /// This node proposed it in the ballot in which it leads.
     is_named: bool,
+    /// This node leads and waits no longer for a quorum to hold it.
+    is_late: bool,
 }
 
 /// What a leader proposes next.
 pub(crate) struct NamedCommands {
     pub(crate) values: Vec<ValueId>,
     pub(crate) commands: Vec<Command>,
+    /// A quorum holds them: the names suffice.
+    pub(crate) by_name: bool,
 }
 
 impl Spreading {
@@ -125,6 +132,7 @@ impl Spreading {
                 open,
                 place: None,
                 is_named: false,
+                is_late: false,
             },
         );
     }
@@ -157,7 +165,7 @@ impl Spreading {
         let Some(bundle) = self.bundles.get_mut(&value) else {
             return;
         };
-        let is_stable = bundle.holders.len() >= needed && !bundle.is_named;
+        let is_stable = (bundle.is_late || bundle.holders.len() >= needed) && !bundle.is_named;
         match (is_stable, bundle.place) {
             (true, None) => {
                 self.places += 1;
@@ -212,13 +220,37 @@ impl Spreading {
 
     /// This node begins to lead: it proposes what is stable and not decided, whoever proposed it before.
     pub(crate) fn begin_naming(&mut self, needed: usize) {
-        let named = self.bundles.iter_mut().filter(|(_, b)| b.is_named);
-        let named = named.map(|(value, bundle)| {
-            bundle.is_named = false;
+        let known = self
+            .bundles
+            .iter_mut()
+            .filter(|(_, b)| b.is_named || b.is_late);
+        let known = known.map(|(value, bundle)| {
+            (bundle.is_named, bundle.is_late) = (false, false);
             *value
         });
-        for value in named.collect::<Vec<ValueId>>() {
+        for value in known.collect::<Vec<ValueId>>() {
             self.place(value, needed);
+        }
+    }
+
+    /// When a leader looks for values that are late.
+    pub(crate) fn late_at(&self) -> Option<Time> {
+        (!self.bundles.is_empty()).then_some(self.late_at)
+    }
+
+    /// What this leader holds since `bearable` and no quorum does is late: its sender may reach nobody else.
+    pub(crate) fn place_late(&mut self, now: Time, bearable: Duration, needed: usize) {
+        if self.late_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.late_at = now + bearable;
+        let old = self.ages.iter();
+        let old = old.take_while(|(since, _)| now.since(*since) >= bearable);
+        for value in old.map(|(_, value)| *value).collect::<Vec<ValueId>>() {
+            if let Some(bundle) = self.bundles.get_mut(&value) {
+                bundle.is_late = true;
+                self.place(value, needed);
+            }
         }
     }
 
@@ -234,11 +266,12 @@ impl Spreading {
         next.is_some_and(|bundle| bundle.weight >= limits.large_bytes)
     }
 
-    /// What is proposed next: as many stable values as fit a batch.
-    pub(crate) fn cut(&mut self, limits: &Limits) -> Option<NamedCommands> {
+    /// What is proposed next: as many values as fit a batch, all of which `needed` acceptors hold, or none.
+    pub(crate) fn cut(&mut self, limits: &Limits, needed: usize) -> Option<NamedCommands> {
         let mut cut = NamedCommands {
             values: Vec::new(),
             commands: Vec::new(),
+            by_name: true,
         };
         let mut weight = 0;
         while let Some(entry) = self.stable.first_entry() {
@@ -250,9 +283,11 @@ impl Spreading {
             let is_full = weight + bundle.weight > limits.batch_bytes
                 || cut.commands.len() + bundle.commands.len() > limits.batch_commands
                 || weight >= limits.large_bytes && bundle.weight >= limits.large_bytes;
-            if is_full && !cut.values.is_empty() {
+            let by_name = bundle.holders.len() >= needed;
+            if (is_full || by_name != cut.by_name) && !cut.values.is_empty() {
                 break;
             }
+            cut.by_name = by_name;
             entry.remove();
             bundle.place = None;
             bundle.is_named = true;

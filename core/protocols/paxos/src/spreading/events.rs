@@ -1,7 +1,7 @@
 //! How values are spread, told to be held, named and asked for.
 
 use crate::leader::Leader;
-use crate::limits::{HEARD_EARLY, NAMELESS_SLOTS};
+use crate::limits::{HEARD_EARLY, LATE_RESENDS, NAMELESS_SLOTS};
 use crate::message::{Accept, Holds, Message, Named, Spread, Want};
 use crate::policies::ValuesTravel;
 use crate::{MultiPaxos, Seat};
@@ -28,6 +28,11 @@ impl Seat {
             true => 1,
             false => self.config.view.quorums.phase2(),
         }
+    }
+
+    /// How long a leader that holds a value waits for a quorum to hold it: longer than messages take between continents.
+    pub(crate) fn late_after(&self) -> Duration {
+        Duration(self.config.timing.resend.0 * LATE_RESENDS)
     }
 
     /// Of `nodes` those whose holding counts.

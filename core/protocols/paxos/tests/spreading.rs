@@ -5,9 +5,9 @@ mod member;
 use member::{Member, PAYLOAD, is_spread, keeps_what_is_bounded};
 use quorate_ordering::{Event, LinkState, Ordering, Standing};
 use quorate_paxos::Message;
-use quorate_paxos::message::{Holds, Learned, Spread};
+use quorate_paxos::message::{Holds, Spread};
 use quorate_testkit::{VIEW, call};
-use quorate_types::{Batch, Digest, Duration, LinkEpoch, NodeId, Slot, Stamp, Time, Wall};
+use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet, Slot, Time};
 
 const NOW: Time = member::NOW;
 
@@ -129,24 +129,47 @@ fn settled_values_take_no_memory_while_an_older_one_is_open() {
     let mut sizes = Vec::new();
     for number in 2..2_002_u64 {
         assert!(member.is_kept(number));
-        let (wall, slot) = (Wall(number), Slot(number - 1));
-        let stamp = Stamp { wall, entropy: 0 };
         let commands = vec![call(2, number, &PAYLOAD)];
-        member.hears(
-            2,
-            Message::Learned(Learned {
-                from: slot,
-                batches: vec![Batch::new(stamp, commands)],
-                decided: slot,
-            }),
-        );
-        member.event(Event::Executed { slot });
-        let digest = Digest::default();
-        member.event(Event::Trimmable { slot, digest });
+        member.executes(Slot(number - 1), commands);
         if number % 500 == 1 {
             sizes.push(format!("{:?}", member.instance).len());
         }
     }
     let most = sizes[0] + sizes[0] / 2;
     assert!(sizes.iter().all(|size| *size < most), "{sizes:?}");
+}
+
+/// A peer that lags takes no more values for a while, and does not say so. It is not left out for good.
+#[test]
+fn who_has_told_nothing_for_long_is_spread_to_again() {
+    let mut member = Member::new(Standing::Voter);
+    let both: NodeSet = [NodeId(2), NodeId(3)].into_iter().collect();
+    let mut spread_to = |number, after, answer: &[u16]| {
+        member.now = member.now + Duration::from_millis(after);
+        let commands = vec![call(1, number, b"a")];
+        let sent = member.sends(Event::Submit {
+            commands: commands.clone(),
+        });
+        let spread = sent.into_iter().find_map(|(to, message)| match message {
+            Message::Spread(spread) => Some((to, spread.value)),
+            _ => None,
+        });
+        let (to, value) = spread.expect("it is spread");
+        let values = vec![value];
+        for from in answer {
+            let values = values.clone();
+            member.hears(*from, Message::Holds(Holds { values }));
+        }
+        member.executes(Slot(number), commands);
+        to
+    };
+    for number in 1..=256 {
+        assert_eq!(spread_to(number, 0, &[2]), both);
+    }
+    let without = NodeSet::only(NodeId(2));
+    assert_eq!(spread_to(257, 10, &[2]), without, "no credit");
+    assert_eq!(spread_to(258, 500, &[2]), both, "one is tried");
+    assert_eq!(spread_to(259, 10, &[2]), without, "and no more");
+    assert_eq!(spread_to(260, 500, &[2, 3]), both);
+    assert_eq!(spread_to(261, 10, &[2, 3]), both, "it takes them again");
 }

@@ -88,7 +88,13 @@ impl Seat {
         self.spreading.place(value, self.stable_at());
         let weight = self.spreading.bundles[&value].weight;
         let mut to = NodeSet::empty();
+        let bearable = self.config.timing.election_min;
         for peer in self.peers.iter_mut() {
+            let since = peer.spread.stalled_since();
+            if since.is_some_and(|since| now.since(since) >= bearable) {
+                // It lagged, and took none. Without a further value it would never tell that it takes some again.
+                peer.spread.lose_oldest(now);
+            }
             if peer.link.is_some() && peer.spread.has_room(&self.config.limits) {
                 peer.spread.charge(now, number, weight);
                 to.insert(peer.node);
@@ -173,13 +179,6 @@ impl Seat {
         self.spreading.progress_at = now;
         let longest = self.config.timing.election_max;
         self.spreading.patience = Duration(self.spreading.patience.0 * 2).min(longest);
-        let bearable = self.config.timing.election_min;
-        for peer in self.peers.iter_mut() {
-            let since = peer.spread.stalled_since();
-            if since.is_some_and(|since| now.since(since) >= bearable) {
-                peer.spread.reset();
-            }
-        }
         let linked = self.peers.iter().filter(|peer| peer.link.is_some());
         let linked: NodeSet = linked.map(|peer| peer.node).collect();
         let oldest = self.spreading.of(own).take(self.config.limits.resend);

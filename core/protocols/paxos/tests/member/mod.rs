@@ -6,8 +6,8 @@ use quorate_paxos::message::{Holds, Learned, Spread};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, Command, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Stamp, Time,
-    ValueId, View, Wall,
+    Batch, Command, Digest, Duration, LinkEpoch, NodeId, NodeSet, OrderingName, Persistence, Slot,
+    Stamp, Time, ValueId, View, Wall,
 };
 
 const OWN: NodeId = NodeId(1);
@@ -39,8 +39,14 @@ impl Member {
         member
     }
 
-    /// Handles an event and ends the turn.
+    /// Handles an event and ends the turn. Returns what is sent.
     pub(crate) fn event(&mut self, event: Event<Message>) -> Vec<Message> {
+        let sent = self.sends(event).into_iter();
+        sent.map(|(_, message)| message).collect()
+    }
+
+    /// The same, and to whom.
+    pub(crate) fn sends(&mut self, event: Event<Message>) -> Vec<(NodeSet, Message)> {
         let mut effects = Vec::new();
         self.instance.handle(self.now, event, &mut effects);
         let (wall, entropy) = (Wall(1), 1);
@@ -48,7 +54,7 @@ impl Member {
         self.instance.handle(self.now, turn, &mut effects);
         self.instance.check();
         let sent = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Send { message, .. } => Some(message),
+            Effect::Send { to, message, .. } => Some((to, message)),
             _ => None,
         });
         sent.collect()
@@ -80,16 +86,29 @@ impl Member {
 
     /// Somebody tells that these were decided in the first slot.
     pub(crate) fn learns(&mut self, commands: Vec<Command>) {
+        self.learns_in(Slot(1), commands);
+    }
+
+    /// Somebody tells that these were decided in the next slot.
+    pub(crate) fn learns_in(&mut self, slot: Slot, commands: Vec<Command>) {
         let stamp = Stamp {
-            wall: Wall(9),
+            wall: Wall(8 + slot.0),
             entropy: 0,
         };
         let learned = Learned {
-            from: Slot(1),
+            from: slot,
             batches: vec![Batch::new(stamp, commands)],
-            decided: Slot(1),
+            decided: slot,
         };
         self.hears(2, Message::Learned(learned));
+    }
+
+    /// The same; and that slot is executed, and forgotten.
+    pub(crate) fn executes(&mut self, slot: Slot, commands: Vec<Command>) {
+        self.learns_in(slot, commands);
+        self.event(Event::Executed { slot });
+        let digest = Digest::default();
+        self.event(Event::Trimmable { slot, digest });
     }
 }
 

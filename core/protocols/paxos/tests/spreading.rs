@@ -173,3 +173,22 @@ fn who_has_told_nothing_for_long_is_spread_to_again() {
     assert_eq!(spread_to(260, 500, &[2, 3]), both);
     assert_eq!(spread_to(261, 10, &[2, 3]), both, "it takes them again");
 }
+
+/// Claim mp-73.
+#[test]
+fn one_command_is_spread_under_one_name_however_long_it_is_open() {
+    let mut member = Member::new(Standing::Voter);
+    let commands = vec![call(1, 1, b"a")];
+    let mut sent = member.event(Event::Submit { commands });
+    for _ in 0..20 {
+        member.now = member.now + Duration::from_millis(100);
+        sent.extend(member.event(Event::Wake));
+    }
+    let names = sent.into_iter().filter_map(|message| match message {
+        Message::Spread(spread) => Some(spread.value.number),
+        _ => None,
+    });
+    let names: Vec<u64> = names.collect();
+    assert!(names.len() > 2, "it is spread again");
+    assert!(names.iter().all(|number| *number == 1), "{names:?}");
+}

@@ -28,7 +28,7 @@ from rivals import free_ports
 SIZES = (200, 4_096, 102_400)
 NODES = (3, 5)
 
-ORDERINGS = ["paxos", "libpaxos", "libpaxos+", "fast_paxos"]
+ORDERINGS = ["paxos", "libpaxos", "libpaxos+", "fast_paxos", "s_paxos"]
 
 FAST_NODES = 4
 """Fewer go on in no fast round without one of them: fast_paxos is refused."""

@@ -73,6 +73,13 @@ impl<N: Copy + Ord> Credit<N> {
         }
     }
 
+    /// The oldest unanswered value is taken for lost. What is sent instead shows whether the peer answers again.
+    pub fn lose_oldest(&mut self, now: Time) {
+        if let Some((number, _)) = self.in_flight.front().copied() {
+            self.refund(now, number);
+        }
+    }
+
     /// Forgets all values sent: they are lost, or belong to another ballot.
     pub fn reset(&mut self) {
         self.in_flight.clear();

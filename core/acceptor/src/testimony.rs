@@ -4,7 +4,7 @@
 //! ask each message for its testimony, so they do not depend on a protocol.
 
 use crate::Promise;
-use quorate_types::{Ballot, Batch, BroadcastId, NodeSet, Slot, ValueId, VoteKind};
+use quorate_types::{Ballot, Batch, BroadcastId, Command, NodeSet, Slot, Stamp, ValueId, VoteKind};
 
 /// The commitment that a message makes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,6 +33,26 @@ pub enum Testimony<'a> {
         slot: Slot,
         /// The batch.
         batch: &'a Batch,
+        /// Every slot up to here is decided, those that the ballot proposed as it proposed them.
+        decided: Slot,
+    },
+    /// It spreads commands under a name, so that a leader can propose them by it: the only commands of this name.
+    Spreads {
+        /// The name.
+        value: ValueId,
+        /// The commands.
+        commands: &'a [Command],
+    },
+    /// As [`Testimony::Proposes`], of the batch with this stamp and the commands spread under these names, one after the other.
+    ProposesNamed {
+        /// The ballot.
+        ballot: Ballot,
+        /// The slot.
+        slot: Slot,
+        /// The stamp of the batch.
+        stamp: Stamp,
+        /// Whose commands it has.
+        values: &'a [ValueId],
         /// Every slot up to here is decided, those that the ballot proposed as it proposed them.
         decided: Slot,
     },

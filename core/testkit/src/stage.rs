@@ -35,6 +35,8 @@ pub struct Stage<P: ScriptedProtocol> {
     in_flight: Vec<(NodeId, NodeId, MessageOf<P>)>,
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
+    /// The epoch of each direction of a link since it was last made; what was in flight before is gone.
+    epochs: BTreeMap<(NodeId, NodeId), LinkEpoch>,
     commands: u64,
     reads: u64,
     follows: Vec<String>,
@@ -53,6 +55,7 @@ impl<P: ScriptedProtocol> Default for Stage<P> {
             in_flight: Vec::new(),
             cut: BTreeSet::new(),
             epoch: 0,
+            epochs: BTreeMap::new(),
             commands: 0,
             reads: 0,
             follows: Vec::new(),
@@ -271,6 +274,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                     disk.retain(|record| record.slot().is_none_or(|slot| slot > upto));
                 }
                 Effect::Role(_)
+                | Effect::Tentative { .. }
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }
                 | Effect::Current { .. }
@@ -357,7 +361,8 @@ impl<P: ScriptedProtocol> Stage<P> {
     }
 
     fn receive(&mut self, (from, to): (NodeId, NodeId), message: MessageOf<P>) {
-        let link = LinkEpoch(1);
+        let link = self.epochs.get(&(from, to)).copied();
+        let link = link.unwrap_or(LinkEpoch(0));
         self.event(
             to,
             Event::Receive {
@@ -451,9 +456,11 @@ impl<P: ScriptedProtocol> Stage<P> {
 
     fn join(&mut self, a: NodeId, b: NodeId) {
         self.epoch += 1;
-        let state = LinkState::Up(LinkEpoch(self.epoch));
+        let epoch = LinkEpoch(self.epoch);
+        let state = LinkState::Up(epoch);
         for (own, peer) in [(a, b), (b, a)] {
             self.cut.remove(&(own, peer));
+            self.epochs.insert((own, peer), epoch);
             self.event(own, Event::Link { peer, state });
         }
     }

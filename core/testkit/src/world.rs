@@ -91,6 +91,7 @@ pub struct World<P: WorldProtocol> {
     delay: u64,
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
+    epochs: BTreeMap<(NodeId, NodeId), LinkEpoch>,
     chosen: BTreeMap<Slot, Batch>,
     /// Commands decided.
     pub decided: BTreeSet<CommandId>,
@@ -128,6 +129,7 @@ impl<P: WorldProtocol> World<P> {
             delay: 2_000_000,
             cut: BTreeSet::new(),
             epoch: 0,
+            epochs: BTreeMap::new(),
             chosen: BTreeMap::new(),
             decided: BTreeSet::new(),
             copies: 0,
@@ -192,6 +194,7 @@ impl<P: WorldProtocol> World<P> {
             LinkState::Down
         };
         for (own, peer) in [(a, b), (b, a)] {
+            self.epochs.insert((own, peer), LinkEpoch(self.epoch));
             if self.nodes[&own].instance.is_some() {
                 self.event(own, Event::Link { peer, state });
             }
@@ -418,7 +421,8 @@ impl<P: WorldProtocol> World<P> {
             let (_, arrival) = self.network.pop_first().unwrap();
             match arrival {
                 Arrival::Message(from, to, message) => {
-                    let link = LinkEpoch(1);
+                    let link = self.epochs.get(&(from, to)).copied();
+                    let link = link.unwrap_or(LinkEpoch(0));
                     self.event(
                         to,
                         Event::Receive {

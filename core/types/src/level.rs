@@ -29,6 +29,8 @@ impl Level {
     pub const FAST_ROUNDS: Level = Level(23);
     /// Since this one a view can name [`crate::OrderingName::RingPaxos`].
     pub const RING: Level = Level(24);
+    /// Since this one a view can name [`crate::OrderingName::SPaxos`].
+    pub const SPREAD_VALUES: Level = Level(25);
     /// Since this one clients announce reads to every node: [`crate::ReadLevel::Broadcast`].
     pub const BROADCAST: Level = Level(26);
 }

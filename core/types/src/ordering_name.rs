@@ -18,16 +18,19 @@ pub enum OrderingName {
     FastPaxos,
     /// Acceptors in a ring: each passes the proposals on to the next, and votes are gathered along it.
     RingPaxos,
+    /// S-Paxos: every node spreads what it is called with to all, and the leader orders names of it.
+    SPaxos,
 }
 
 impl OrderingName {
     /// All of them.
-    pub const ALL: [OrderingName; 5] = [
+    pub const ALL: [OrderingName; 6] = [
         OrderingName::Paxos,
         OrderingName::Libpaxos,
         OrderingName::LibpaxosPlus,
         OrderingName::FastPaxos,
         OrderingName::RingPaxos,
+        OrderingName::SPaxos,
     ];
 
     /// The word for it, on the command line and in documents.
@@ -39,6 +42,7 @@ impl OrderingName {
             OrderingName::LibpaxosPlus => "libpaxos+",
             OrderingName::FastPaxos => "fast_paxos",
             OrderingName::RingPaxos => "ring_paxos",
+            OrderingName::SPaxos => "s_paxos",
         }
     }
 
@@ -58,6 +62,7 @@ impl OrderingName {
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => Level::ORDERINGS,
             OrderingName::FastPaxos => Level::FAST_ROUNDS,
             OrderingName::RingPaxos => Level::RING,
+            OrderingName::SPaxos => Level::SPREAD_VALUES,
         }
     }
 

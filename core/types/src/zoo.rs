@@ -38,6 +38,16 @@ pub enum Plant {
     RingCumulative,
     /// Whatever is gathered along a ring is taken for a quorum.
     RingTakenForQuorum,
+    /// A leader proposes names of values that only it holds.
+    NamedUnstable,
+    /// What a node told to hold counts after its link is gone, when it may have started anew.
+    HoldersOutliveLinks,
+    /// Values that nodes spread are kept without bounds.
+    SpreadUnbounded,
+    /// Who may have forgotten an earlier life in a view gives names there that it may have given already.
+    NameGivenTwice,
+    /// A value that was named and has not come is asked of nobody.
+    ValueNeverFetched,
     /// The next view names another ordering, and nodes go on as before.
     OldPolicyInNextView,
     /// A vote that arrives twice counts twice.

@@ -24,6 +24,10 @@ pub fn peer_level(message: &PeerMessage<AnyMessage>) -> Level {
         // Who speaks of rings reads every command.
         Message::Pass(_) | Message::Gathered(_) => Level::RING,
         Message::Attested(_) => Level::BROADCAST,
+        // As who speaks of spread values does.
+        Message::Spread(_) | Message::Holds(_) | Message::Named(_) | Message::Want(_) => {
+            Level::SPREAD_VALUES
+        }
         Message::Promise(page) => highest(page.votes.iter().map(|vote| of_batch(&vote.batch))),
         Message::Learned(learned) => highest(learned.batches.iter().map(of_batch)),
         Message::Forward(forward) => of_commands(&forward.commands),

@@ -17,6 +17,7 @@ mod claims;
 mod fast_paxos;
 mod paxos;
 mod signs;
+mod spread;
 mod trail;
 
 const ORDERING: u8 = 1;

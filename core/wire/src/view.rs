@@ -129,6 +129,7 @@ pub(crate) fn put_ordering(buf: &mut BytesMut, ordering: OrderingName) {
         OrderingName::LibpaxosPlus => 3,
         OrderingName::FastPaxos => 4,
         OrderingName::RingPaxos => 5,
+        OrderingName::SPaxos => 6,
     });
 }
 
@@ -139,6 +140,7 @@ pub(crate) fn take_ordering(r: &mut Reader<'_>) -> Result<OrderingName, WireErro
         3 => Ok(OrderingName::LibpaxosPlus),
         4 => Ok(OrderingName::FastPaxos),
         5 => Ok(OrderingName::RingPaxos),
+        6 => Ok(OrderingName::SPaxos),
         tag => Err(WireError::UnknownTag {
             what: "ordering",
             tag,

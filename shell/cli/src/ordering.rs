@@ -35,6 +35,10 @@ pub(crate) enum OrderingArg {
     #[value(name = "ring_paxos")]
     #[serde(rename = "ring_paxos")]
     RingPaxos,
+    /// S-Paxos: whoever is called spreads the commands to all nodes, and the leader orders their names only.
+    #[value(name = "s_paxos")]
+    #[serde(rename = "s_paxos")]
+    SPaxos,
 }
 
 impl OrderingArg {
@@ -45,6 +49,7 @@ impl OrderingArg {
             OrderingArg::LibpaxosPlus => OrderingName::LibpaxosPlus,
             OrderingArg::FastPaxos => OrderingName::FastPaxos,
             OrderingArg::RingPaxos => OrderingName::RingPaxos,
+            OrderingArg::SPaxos => OrderingName::SPaxos,
         }
     }
 }
@@ -58,7 +63,8 @@ pub(crate) fn tolerated(
         OrderingName::Paxos
         | OrderingName::Libpaxos
         | OrderingName::LibpaxosPlus
-        | OrderingName::RingPaxos => Ok(None),
+        | OrderingName::RingPaxos
+        | OrderingName::SPaxos => Ok(None),
         OrderingName::FastPaxos => match FastQuorums::beside_majorities(acceptors) {
             Ok(quorums) => Ok(Some(quorums)),
             Err(few) => Err(CliError::conflict(format!("{ordering}: {few}; nothing has changed"))
@@ -181,5 +187,7 @@ mod tests {
             "{below_ring:?}"
         );
         assert!(OrderingPlan::of(OrderingName::RingPaxos, &document("libpaxos", 24)).is_ok());
+        let low = refused(OrderingName::SPaxos, document("ring_paxos", 24));
+        assert!(low.text.contains("it takes level 25"), "{low:?}");
     }
 }

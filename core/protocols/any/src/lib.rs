@@ -60,7 +60,8 @@ impl AnyOrdering {
             OrderingName::Paxos
             | OrderingName::Libpaxos
             | OrderingName::LibpaxosPlus
-            | OrderingName::RingPaxos => {
+            | OrderingName::RingPaxos
+            | OrderingName::SPaxos => {
                 let instance = MultiPaxos::new(config, recovered, now)?;
                 Ok(AnyOrdering::Paxos(Box::new(instance)))
             }
@@ -104,14 +105,16 @@ impl Ordering for AnyOrdering {
                 OrderingName::Paxos
                 | OrderingName::Libpaxos
                 | OrderingName::LibpaxosPlus
-                | OrderingName::RingPaxos,
+                | OrderingName::RingPaxos
+                | OrderingName::SPaxos,
             ) => AnyOrdering::Paxos(Box::new(instance.of_view(now, view, standing, past))),
             (
                 AnyOrdering::FastPaxos(_),
                 OrderingName::Paxos
                 | OrderingName::Libpaxos
                 | OrderingName::LibpaxosPlus
-                | OrderingName::RingPaxos,
+                | OrderingName::RingPaxos
+                | OrderingName::SPaxos,
             ) => AnyOrdering::Paxos(Box::new(MultiPaxos::begin(
                 now,
                 self.handover().begin(view, standing, past),

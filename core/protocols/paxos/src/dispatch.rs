@@ -8,7 +8,7 @@ use quorate_ordering::{
     Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, View, ViewId, Wall};
+use quorate_types::{Ballot, Batch, LinkEpoch, NodeId, NodeSet, Slot, Time, View, ViewId, Wall};
 
 /// The number of decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
@@ -48,12 +48,12 @@ impl Ordering for MultiPaxos {
             Event::Announced { read } => self.on_announced(read, effects),
             Event::Receive {
                 from,
-                link: _,
+                link,
                 view,
                 message,
             } => {
                 if view == self.view() && message.is_of(view.number) {
-                    self.receive(now, from, message, effects);
+                    self.receive(now, (from, link), message, effects);
                 } else {
                     self.foreign += 1;
                 }
@@ -74,6 +74,8 @@ impl Ordering for MultiPaxos {
         self.vote_deferred(now, effects);
         self.settle(now, effects);
         self.seat.deliver(effects);
+        let patience = self.seat.config.timing.resend;
+        self.seat.spreading.note_progress(now, patience);
         self.seat.report_repair(effects);
         let role = self.role();
         if role != self.role_told {
@@ -96,6 +98,7 @@ impl Ordering for MultiPaxos {
             self.seat.learner_wake_at(),
             self.seat.forward.wake_at(),
             self.seat.reads.wake_at(),
+            self.seat.spreading_wake_at(),
             record,
             self.seat.repair.as_ref().map(|repair| repair.ask_at),
         ] {
@@ -132,7 +135,7 @@ impl MultiPaxos {
     fn receive(
         &mut self,
         now: Time,
-        from: NodeId,
+        (from, link): (NodeId, LinkEpoch),
         message: Message,
         effects: &mut Effects<Message>,
     ) {
@@ -187,6 +190,10 @@ impl MultiPaxos {
             Message::Surveyed(answer) => self.seat.on_surveyed(from, answer, effects),
             Message::Pass(pass) => self.on_pass(now, from, pass, effects),
             Message::Gathered(gathered) => self.on_gathered(now, gathered, effects),
+            Message::Spread(spread) => self.on_spread(now, (from, link), spread, effects),
+            Message::Holds(holds) => self.on_holds(now, (from, link), holds),
+            Message::Named(named) => self.on_named(now, from, named, effects),
+            Message::Want(want) => self.on_want(from, want, effects),
         }
     }
 
@@ -291,6 +298,7 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) -> Verdict {
         let leader = ballot.node;
+        self.seat.spreading.came(slot);
         let verdict = self.seat.vote(ballot, slot, batch, effects);
         match verdict {
             Verdict::Voted | Verdict::NoRoom | Verdict::Incomplete => {}
@@ -396,6 +404,7 @@ impl MultiPaxos {
                 }
             }
         }
+        self.seat.spread_relinked(now, node, effects);
         self.seat.teacher_changed(now, node, effects);
     }
 
@@ -456,6 +465,7 @@ impl MultiPaxos {
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, effects: &mut Effects<Message>) {
         self.settle(now, effects);
         self.open_reads(now, effects);
+        self.seat.spread_submitted(now, effects);
         if let Some((leader, seat)) = self.leading() {
             leader.order_waiting(seat, now, wall, entropy, effects);
         }
@@ -491,6 +501,7 @@ impl MultiPaxos {
         self.seat.wake_forward(now, effects);
         self.seat.wake_reads(now, effects);
         self.tend_announced(now, effects);
+        self.seat.wake_spreading(now, effects);
         self.seat.wake_repair(now, effects);
         if now >= self.record_at {
             self.record_at = now + self.seat.config.timing.lease;

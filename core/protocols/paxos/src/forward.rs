@@ -143,7 +143,8 @@ impl MultiPaxos {
             Fate::Unproposed => Refusal::Overloaded,
             Fate::Open => Refusal::Unknown,
         };
-        if let Part::Leader(leader) = &mut self.part
+        if !self.seat.spreads()
+            && let Part::Leader(leader) = &mut self.part
             && leader.stage == LeaderStage::Steady
         {
             // A copy of what another node forwarded is kept: if this node loses its ballot, that one may go elsewhere.
@@ -242,6 +243,11 @@ impl Leader {
     /// This node leads and everything of earlier ballots is decided: proposes all kept commands of which no copy waits.
     pub(crate) fn adopt_outstanding(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
         seat.deliver(effects);
+        if seat.spreads() {
+            // Every value that a quorum holds is proposed by its name, those of this node among them.
+            seat.spreading.begin_naming(seat.stable_at());
+            return;
+        }
         let originals = (self.held).originals(seat.forward.commands(), self.waiting());
         let copies: BTreeSet<CommandId> = (seat.forward.commands())
             .filter(|command| originals.has(command))
@@ -291,7 +297,7 @@ impl Seat {
 
     /// The end of a turn: sends unsent commands to the leader, if one is known.
     pub(crate) fn forward_unsent(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.forward.unsent.is_empty() {
+        if self.forward.unsent.is_empty() || self.spreads_own() {
             return;
         }
         let Some(ballot) = self.election.leader else {
@@ -316,6 +322,37 @@ impl Seat {
         if !commands.is_empty() {
             self.forward_batch(ballot, commands, effects);
         }
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.forward.unsent.is_empty()
+    }
+
+    /// The next commands that are spread together, under this number: as many as fit a batch.
+    pub(crate) fn next_unsent(&mut self, now: Time, number: u64) -> Vec<Command> {
+        let limits = &self.config.limits;
+        let (mut commands, mut weight) = (Vec::new(), 0);
+        let mut taken = 0;
+        for id in &self.forward.unsent {
+            if let Some(kept) = self.forward.kept.get_mut(id) {
+                let more = kept.command.weight();
+                let is_large = more >= limits.large_bytes;
+                let is_full = is_large || weight + more > limits.batch_bytes;
+                if !commands.is_empty() && (is_full || commands.len() >= limits.batch_commands) {
+                    break;
+                }
+                kept.sent = Some((number, now));
+                weight += more;
+                commands.push(kept.command.clone());
+                if is_large {
+                    taken += 1;
+                    break;
+                }
+            }
+            taken += 1;
+        }
+        self.forward.unsent.drain(..taken);
+        commands
     }
 
     fn forward_batch(
@@ -383,6 +420,10 @@ impl Seat {
 
     /// Another leader, or none, or a new link to the same one: forwards in flight may be lost.
     pub(crate) fn leader_changed(&mut self) {
+        if self.spreads_own() {
+            // What is spread is every leader's.
+            return self.reask();
+        }
         self.forward.unsent.clear();
         for (id, kept) in &mut self.forward.kept {
             kept.is_uncertain |= kept.sent.take().is_some();
@@ -452,11 +493,12 @@ impl Seat {
     /// Marks returned commands, and commands without an answer for long, to be forwarded again.
     fn forward_again(&mut self, now: Time) {
         let bearable = self.config.timing.read;
+        let spreads = self.spreads_own();
         self.forward.unsent.clear();
         for (id, kept) in &mut self.forward.kept {
             let is_due = match kept.sent {
                 None => true,
-                Some((_, at)) => now.since(at) >= bearable,
+                Some((_, at)) => !spreads && now.since(at) >= bearable,
             };
             if is_due {
                 kept.is_uncertain |= kept.sent.is_some();

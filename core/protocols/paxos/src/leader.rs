@@ -6,13 +6,15 @@
 
 use crate::Seat;
 use crate::candidate::PhaseOneFound;
-use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Pass, Seen, TakeOver};
+use crate::message::{Accepted, Decided, Heard, Heartbeat, Message, Pass, Seen, TakeOver};
 use crate::policies::{AcceptorsAsked, VotesTold};
 use crate::steps::Steps;
 use quorate_acceptor::{Backing, Beats, Held, Origin, Queue, Source, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
+use quorate_types::{
+    Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, ValueId, Wall,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The progress of a new leader.
@@ -129,7 +131,9 @@ impl Leader {
         if !self.in_flight.is_empty() {
             at = at.min(self.progress_at + self.patience);
         }
-        at
+        seat.spreading
+            .late_at()
+            .map_or(at, |late_at| at.min(late_at))
     }
 
     pub(crate) fn check(&self, decided: Slot) {
@@ -165,7 +169,7 @@ impl Leader {
                     continue;
                 }
                 let batch = vote.map_or_else(Batch::noop, |vote| vote.batch);
-                self.propose(seat, now, batch, Origin::Found, effects);
+                self.propose(seat, now, batch, Origin::Found, Vec::new(), effects);
             }
         }
         if let LeaderStage::Recover { upto } = self.stage
@@ -183,6 +187,7 @@ impl Leader {
         now: Time,
         batch: Batch,
         origin: Origin,
+        values: Vec<ValueId>,
         effects: &mut Effects<Message>,
     ) {
         let decided = seat.acceptor.log.decided();
@@ -227,15 +232,7 @@ impl Leader {
                     way,
                 }),
             ),
-            None => (
-                to,
-                Message::Accept(Accept {
-                    ballot,
-                    slot,
-                    batch,
-                    decided,
-                }),
-            ),
+            None => (to, self.proposal_message(seat, slot, batch, values)),
         };
         seat.send(to, Lane::Normal, message, effects);
     }
@@ -252,8 +249,10 @@ impl Leader {
         loop {
             let limits = &seat.config.limits;
             // The next view begins only after all slots of this one: they are filled, and nothing gathers meanwhile.
-            let fills = self.queue.is_empty() && seat.last.is_some();
-            let pipeline = if fills || self.queue.is_large_next(limits) {
+            let is_idle = self.queue.is_empty() && !seat.spreading.has_stable();
+            let fills = is_idle && seat.last.is_some();
+            let is_large = self.queue.is_large_next(limits) || seat.spreading.is_large_next(limits);
+            let pipeline = if fills || is_large {
                 limits.pipeline_large
             } else {
                 limits.pipeline
@@ -268,22 +267,43 @@ impl Leader {
             if !is_open {
                 break;
             }
-            if self.queue.is_empty() {
+            if is_idle {
                 if seat.last.is_none() || seat.last < Some(self.next) {
                     break;
                 }
-                self.propose(seat, now, Batch::noop(), Origin::Found, effects);
+                let noop = Batch::noop();
+                self.propose(seat, now, noop, Origin::Found, Vec::new(), effects);
                 continue;
             }
-            let (commands, origin) = self.queue.cut(limits);
+            let (commands, origin, values) = self.cut_next(seat);
             let last = seat.acceptor.log.wall();
             let stamp = Stamp {
                 wall: wall.max(Wall(last.0 + 1)),
                 entropy: entropy ^ self.next.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             };
-            self.propose(seat, now, Batch::new(stamp, commands), origin, effects);
+            let batch = Batch::new(stamp, commands);
+            self.propose(seat, now, batch, origin, values, effects);
         }
         self.announce_if_awaited(seat, now, effects);
+    }
+
+    /// The next batch: what waits here, or what is stable of what nodes spread.
+    fn cut_next(&mut self, seat: &mut Seat) -> (Vec<Command>, Origin, Vec<ValueId>) {
+        let limits = &seat.config.limits;
+        if !self.queue.is_empty() {
+            let (commands, origin) = self.queue.cut(limits);
+            return (commands, origin, Vec::new());
+        }
+        let needed = seat.stable_at();
+        let cut = (seat.spreading.cut(limits, needed)).expect("something is stable");
+        let own = seat.config.own;
+        // Nothing is owed for these here: who spread them keeps them.
+        let origin = match cut.values.iter().all(|value| value.node == own) {
+            true => Origin::Found,
+            false => Origin::Mixed(Vec::new()),
+        };
+        let values = if cut.by_name { cut.values } else { Vec::new() };
+        (cut.commands, origin, values)
     }
 
     /// If a follower waits for its forwarded command, tells the watermark now. Otherwise the watermark may
@@ -446,6 +466,8 @@ impl Leader {
         if self.announce_at.is_some_and(|at| now >= at) {
             self.announce(seat, effects);
         }
+        let (bearable, needed) = (seat.late_after(), seat.stable_at());
+        seat.spreading.place_late(now, bearable, needed);
         self.suspect_late(seat, now, effects);
         if planted(Plant::ProposalsNotSentAgain) {
             self.progress_at = now;

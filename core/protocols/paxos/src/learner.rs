@@ -429,6 +429,7 @@ impl Seat {
                 .expect("slots are trimmed after they are delivered")
                 .clone();
             self.settle_decided(&batch);
+            self.spreading.settle(self.config.own, &batch);
             if slot <= self.executed {
                 // The snapshot with which the replica began has its effects.
                 continue;

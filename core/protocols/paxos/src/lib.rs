@@ -21,6 +21,7 @@ mod policies;
 mod reads;
 mod repair;
 mod ring;
+mod spreading;
 mod steps;
 mod tally;
 mod tenure;
@@ -46,6 +47,7 @@ use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use reads::PaxosReads;
 use repair::Repair;
 use ring::Stops;
+use spreading::Spreading;
 use tally::Tally;
 use votes::UnsentVotes;
 
@@ -71,6 +73,8 @@ pub(crate) struct Seat {
     tally: Tally,
     /// What this node has to pass on of votes along a ring.
     stops: Stops,
+    /// What nodes spread apart from proposals; empty where proposals bring it.
+    spreading: Spreading,
     deferred: Deferred,
     forward: Submissions,
     reads: PaxosReads,
@@ -162,6 +166,7 @@ impl MultiPaxos {
             policies: Policies::of(config.view.ordering),
             tally: Tally::default(),
             stops: Stops::default(),
+            spreading: Spreading::new(config.boot, now, timing.resend),
             deferred: Deferred::default(),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
@@ -252,7 +257,7 @@ impl MultiPaxos {
             window_left,
             waiting,
             votes: self.seat.may_be_acceptor(),
-            held_bytes: self.seat.acceptor.log.bytes(),
+            held_bytes: self.seat.acceptor.log.bytes() + self.seat.spreading.bytes(),
             elections: self.seat.election.begun,
             foreign: self.foreign,
             spared,
@@ -267,6 +272,7 @@ impl MultiPaxos {
         self.seat.peers.check();
         self.seat.tally.check();
         self.seat.stops.check();
+        self.seat.spreading.check();
         self.seat.forward.check();
         self.seat.reads.check();
         let decided = self.seat.acceptor.log.decided();

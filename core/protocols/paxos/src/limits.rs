@@ -22,6 +22,25 @@ pub(crate) const RING_STEPS: u64 = 8;
 /// times its length.
 pub(crate) const DOUBTS_MAX: u32 = 10;
 
+/// Values that a node has spread and that are not decided: more than a leader orders at a time. Further commands wait, and gather.
+pub(crate) const SPREAD_OPEN: usize = 256;
+
+/// Values kept of each other node: more than it has open, because it may have started anew or be gone.
+pub(crate) const SPREAD_KEPT: usize = 1024;
+
+/// Values that others told to hold and that have not come, and those told in one message: more than what links deliver out of turn. Of
+/// what is forgotten the sender tells anew when it gets the value again.
+pub(crate) const HEARD_EARLY: usize = 1024;
+
+/// After so many times of a repetition a leader sends a value itself that it holds and no quorum does: enough for two to be lost.
+pub(crate) const LATE_RESENDS: u64 = 4;
+
+/// Ages kept of values that are gone: so few that they take no memory, so many that dropping them costs little.
+pub(crate) const AGES_SPARE: usize = 64;
+
+/// Proposals by names whose values have not come: more than a leader's pipeline, which it sends again.
+pub(crate) const NAMELESS_SLOTS: usize = 1024;
+
 /// Slots whose votes a node waits for that are gathered along a ring: more than a leader's pipeline. Of the lowest above that the own
 /// vote is told to nobody, and the leader asks again.
 pub(crate) const STOPS_MAX: usize = 1024;

@@ -4,6 +4,8 @@
 //! lost, repeated and reordered. So each contains everything it claims (a ballot, a range of slots, a
 //! request number), and none depends on its place in a stream.
 
+mod spread;
+
 use crate::repair::OF_LEADER;
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
@@ -11,6 +13,7 @@ use quorate_types::{
     Ballot, Batch, BroadcastId, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber,
     VoteKind,
 };
+pub use spread::{Holds, Named, Spread, Want};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,6 +70,14 @@ pub enum Message {
     Pass(Pass),
     /// Phase 2b along a ring: who voted so far.
     Gathered(Gathered),
+    /// Keep these: their name may be proposed.
+    Spread(Spread),
+    /// The sender holds these values.
+    Holds(Holds),
+    /// Phase 2a by names.
+    Named(Named),
+    /// Send me the proposal with its value.
+    Want(Want),
 }
 
 impl Message {
@@ -80,6 +91,8 @@ impl Message {
             | Message::Seen(Seen { ballot, .. })
             | Message::Pass(Pass { ballot, .. })
             | Message::Gathered(Gathered { ballot, .. })
+            | Message::Named(Named { ballot, .. })
+            | Message::Want(Want { ballot, .. })
             | Message::Decided(Decided { ballot, .. })
             | Message::Heartbeat(Heartbeat { ballot, .. })
             | Message::Heard(Heard { ballot, .. })
@@ -102,6 +115,8 @@ impl Message {
             | Message::Returned(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_)
+            | Message::Spread(_)
+            | Message::Holds(_)
             | Message::Survey(_) => true,
         }
     }
@@ -136,6 +151,8 @@ impl Message {
                 last: gathered.last,
                 voters: gathered.voters,
             },
+            Message::Spread(spread) => spread.testimony(),
+            Message::Named(named) => named.testimony(),
             Message::Promise(page) => Testimony::Promises(page),
             Message::Heartbeat(heartbeat) if heartbeat.wants_lease => Testimony::AsksLease {
                 ballot: heartbeat.ballot,
@@ -192,6 +209,8 @@ impl Message {
             | Message::Returned(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_)
+            | Message::Holds(_)
+            | Message::Want(_)
             | Message::TakeOver(_) => Testimony::Nothing,
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) next: Slot,
     /// The credit for values sent to it.
     pub(crate) credit: Credit,
+    /// The credit for values spread to it, by their numbers.
+    pub(crate) spread: Credit<u64>,
     /// The decided slots that it was told last on this link.
     pub(crate) taught: Option<Taught>,
 }
@@ -90,6 +92,7 @@ impl Peers {
                     acked: Slot::ZERO,
                     next: Slot::ZERO,
                     credit: Credit::default(),
+                    spread: Credit::default(),
                     taught: None,
                 })
                 .collect(),
@@ -127,6 +130,7 @@ impl Peers {
     pub(crate) fn check(&self) {
         for peer in &self.0 {
             peer.credit.check();
+            peer.spread.check();
         }
     }
 }

@@ -9,6 +9,7 @@ use quorate_types::OrderingName;
 pub(crate) struct Policies {
     pub(crate) votes_told: VotesTold,
     pub(crate) asked: AcceptorsAsked,
+    pub(crate) values: ValuesTravel,
 }
 
 /// To whom acceptors tell their votes, and so how nodes other than the leader learn that a slot is decided.
@@ -32,6 +33,16 @@ pub(crate) enum AcceptorsAsked {
     Ring,
 }
 
+/// How the commands of a proposal reach the acceptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ValuesTravel {
+    /// In the proposal; who does not lead forwards its commands to the leader.
+    Proposed,
+    /// Apart from it: who is called spreads them to all, and the leader proposes names of what a quorum holds. Paxos in the Cloud III.A
+    /// (S-Paxos).
+    Spread,
+}
+
 impl Policies {
     pub(crate) fn of(ordering: OrderingName) -> Policies {
         let (votes_told, asked) = match ordering {
@@ -39,8 +50,21 @@ impl Policies {
             OrderingName::Libpaxos => (VotesTold::ToAll, AcceptorsAsked::All),
             OrderingName::LibpaxosPlus => (VotesTold::ToAll, AcceptorsAsked::Steps),
             OrderingName::RingPaxos => (VotesTold::ToLeader, AcceptorsAsked::Ring),
+            OrderingName::SPaxos => (VotesTold::ToLeader, AcceptorsAsked::All),
             OrderingName::FastPaxos => unreachable!("another protocol orders so"),
         };
-        Policies { votes_told, asked }
+        let values = match ordering {
+            OrderingName::SPaxos => ValuesTravel::Spread,
+            OrderingName::Paxos
+            | OrderingName::Libpaxos
+            | OrderingName::LibpaxosPlus
+            | OrderingName::RingPaxos
+            | OrderingName::FastPaxos => ValuesTravel::Proposed,
+        };
+        Policies {
+            votes_told,
+            asked,
+            values,
+        }
     }
 }

@@ -52,6 +52,7 @@ impl MultiPaxos {
         }
         self.step_down(now, effects);
         self.part = Part::Follower;
+        self.seat.spreading.leave();
         self.seat.stand_no_more();
         self.seat.leave_reads(effects);
         let commands = self.seat.forward.leave();
@@ -106,6 +107,7 @@ impl MultiPaxos {
             | Message::Prepare(_)
             | Message::Accept(_)
             | Message::Pass(_)
+            | Message::Named(_)
             | Message::Heartbeat(_)
             | Message::Learn(_)
             | Message::Survey(_) => Some(Message::Trimmed(Trimmed { upto })),
@@ -114,6 +116,9 @@ impl MultiPaxos {
             | Message::Nack(_)
             | Message::Accepted(_)
             | Message::Gathered(_)
+            | Message::Spread(_)
+            | Message::Holds(_)
+            | Message::Want(_)
             | Message::Seen(_)
             | Message::Decided(_)
             | Message::Heard(_)

@@ -156,6 +156,7 @@ impl Group {
     }
 }
 
+/// Claim mp-73.
 #[test]
 fn a_command_alone_costs_as_many_messages_as_the_documents_say() {
     let all = [
@@ -163,6 +164,7 @@ fn a_command_alone_costs_as_many_messages_as_the_documents_say() {
         (OrderingName::Libpaxos, [(3, 8), (5, 24)]),
         // The first slot of a ring's step; the others of it cost as many.
         (OrderingName::RingPaxos, [(3, 6), (5, 12)]),
+        (OrderingName::SPaxos, [(3, 12), (5, 32)]),
     ];
     for (ordering, costs) in all {
         for (nodes, cost) in costs {

@@ -271,6 +271,7 @@ impl World {
                 }
                 Effect::Conflict(_) => state.has_conflict = true,
                 Effect::Persist { .. }
+                | Effect::Tentative { .. }
                 | Effect::Role(_)
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }

@@ -1,7 +1,7 @@
 //! How commands are ordered is a part of the view: who may switch it, to what, and what that asks of the group's level.
 
 use crate::views::{WINDOW, change, fill, refusal};
-use crate::world::{World, meta};
+use crate::world::{World, id, meta};
 use quorate_ordering::Effect;
 use quorate_types::{
     Body, FromClient, Level, Levels, MemberChange, OrderingName, Refusal, Slot, ToClient,
@@ -12,10 +12,15 @@ const TOP: Level = Level(21);
 
 /// Three nodes, linked and of a build that speaks all levels, in a group at this one.
 fn world(level: Level) -> World {
+    ordered(level, OrderingName::Paxos)
+}
+
+/// The same, ordered so.
+fn ordered(level: Level, ordering: OrderingName) -> World {
     let world = World::with(3, |config| {
         config.view.window = WINDOW;
-        config.view.level = level;
-        config.speaks = Levels::new(Level(19), TOP).unwrap();
+        (config.view.level, config.view.ordering) = (level, ordering);
+        config.speaks = Levels::new(Level(19), TOP.max(level)).unwrap();
     });
     world.shared.borrow_mut().linked = vec![1, 2];
     world
@@ -120,6 +125,78 @@ fn no_decided_change_leaves_a_group_with_an_ordering_above_its_level() {
         MemberChange::Ordering(OrderingName::Libpaxos),
     );
     assert_eq!(view_of(&world, 0), lowered, "its members need not know it");
+}
+
+/// Claim rp-121.
+#[test]
+fn spread_values_take_a_group_at_their_level_and_hold_it_there() {
+    let mut low = ordered(Level::RING, OrderingName::RingPaxos);
+    switch(&mut low, 1, OrderingName::SPaxos);
+    assert_eq!(refusal(&mut low, 50), Some(Refusal::LevelNotSpoken));
+    let top = Level::SPREAD_VALUES;
+    let mut world = world(top);
+    switch(&mut world, 1, OrderingName::SPaxos);
+    fill(&mut world, WINDOW);
+    let told = world.take_told(50);
+    assert!(
+        matches!(told[..], [ToClient::Checkpointed { .. }]),
+        "{told:?}"
+    );
+    let lower = MemberChange::Level(Level::RING);
+    decided(&mut world, 2, lower.clone());
+    let held = (ViewNumber(2), top, OrderingName::SPaxos);
+    assert_eq!(
+        [0, 1, 2].map(|at| view_of(&world, at)),
+        [held; 3],
+        "the level has a user"
+    );
+    world.checkpoint(0);
+    decided(
+        &mut world,
+        2,
+        MemberChange::Ordering(OrderingName::RingPaxos),
+    );
+    world.checkpoint(0);
+    decided(&mut world, 3, lower);
+    let lowered = (ViewNumber(4), Level::RING, OrderingName::RingPaxos);
+    assert_eq!([0, 1, 2].map(|at| view_of(&world, at)), [lowered; 3]);
+}
+
+/// Claim rp-121.
+#[test]
+fn a_call_that_waits_while_spread_values_begin_or_end_is_answered_once() {
+    let spread = OrderingName::SPaxos;
+    for (before, after) in [
+        (OrderingName::Paxos, spread),
+        (spread, OrderingName::Paxos),
+        (OrderingName::RingPaxos, spread),
+        (spread, OrderingName::Libpaxos),
+    ] {
+        let mut world = ordered(Level::SPREAD_VALUES, before);
+        let session = world.open(0, 9);
+        world.shared.borrow_mut().holds_submissions = true;
+        world.call(0, 9, id(session, 1), "a");
+        let submitted = world.shared.borrow().submitted.clone();
+        let [(0, waiting)] = &submitted[..] else {
+            panic!("one command was submitted: {submitted:?}");
+        };
+        decided(&mut world, 1, MemberChange::Ordering(after));
+        assert_eq!(world.outcome(9), None, "it waits");
+        world.shared.borrow_mut().holds_submissions = false;
+        let commands = vec![waiting.clone()];
+        world.effect(0, Effect::Unordered { commands });
+        world.run();
+        let answers = world.take_told(9);
+        let [ToClient::Replied { id: answered, .. }] = &answers[..] else {
+            panic!("{before} to {after}: one answer, not {answers:?}");
+        };
+        assert_eq!(*answered, id(session, 1));
+        // A copy of it, which another node took from the view before, is ordered as well.
+        world.decide(vec![waiting.clone()]);
+        fill(&mut world, 1);
+        assert_eq!(world.take_told(9), [], "{before} to {after}");
+        assert_eq!(view_of(&world, 0).2, after);
+    }
 }
 
 /// A switch waited in a partition while the group went to a lower level: builds of that level, which may have come since, would find

@@ -237,6 +237,14 @@ impl Plant {
 
     /// What only a script finds, one of `core/protocols/paxos`: links bring what shows it too rarely.
     pub const SCRIPTED: [Plant; 1] = [Plant::AnnouncedBallotIgnored];
+    /// Where nodes spread values: the tests of `core/protocols/paxos` find each.
+    pub const SPREAD: [Plant; 5] = [
+        Plant::NamedUnstable,
+        Plant::HoldersOutliveLinks,
+        Plant::SpreadUnbounded,
+        Plant::NameGivenTwice,
+        Plant::ValueNeverFetched,
+    ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 14] = [

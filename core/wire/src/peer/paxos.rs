@@ -4,21 +4,23 @@ use super::claims::{
     put_ballots, put_claim, put_current, put_numbered, put_promise, put_round, take_batches,
     take_current, take_promise,
 };
+use super::spread::{put_named, put_values, take_named, take_values};
 use crate::WireError;
 use crate::batch::{put_batch, put_batch_shared, put_command, take_batch, take_commands};
 use crate::codec::{Reader, put_flag, put_list, put_option};
 use crate::frame_pieces::SharedBody;
 use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
-    put_ballot, put_broadcast_id, put_command_id, put_node, put_nodes, put_slot, take_ballot,
-    take_broadcast_id, take_command_id, take_node, take_nodes, take_slot,
+    put_ballot, put_broadcast_id, put_command_id, put_node, put_nodes, put_slot, put_value_id,
+    take_ballot, take_broadcast_id, take_command_id, take_node, take_nodes, take_slot,
+    take_value_id,
 };
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::{
     Accept, Accepted, AskBarrier, Attested, Barrier, Confirm, Confirmed, Decided, Forward,
-    Gathered, Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned,
-    RingWay, Seen, Survey, Surveyed, TakeOver, Trimmed,
+    Gathered, Heard, Heartbeat, Holds, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare,
+    Returned, RingWay, Seen, Spread, Survey, Surveyed, TakeOver, Trimmed, Want,
 };
 use quorate_types::{Batch, VoteKind};
 
@@ -47,6 +49,10 @@ const SURVEY: u8 = 22;
 const SURVEYED: u8 = 23;
 const PASS: u8 = 24;
 const GATHERED: u8 = 25;
+const SPREAD: u8 = 26;
+const HOLDS: u8 = 27;
+const NAMED: u8 = 28;
+const WANT: u8 = 29;
 const ATTESTED: u8 = 30;
 
 /// A table rather than a program: one arm a message, fields in the order of `docs/wire.md`.
@@ -126,6 +132,13 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             put_claim(buf, m.ballot, &[m.first, m.last]);
             put_nodes(buf, m.voters);
         }
+        Message::Spread(m) => {
+            put_value_id(buf, m.value);
+            put_list(buf, &m.commands, put_command);
+        }
+        Message::Holds(m) => put_values(buf, &m.values),
+        Message::Named(m) => put_named(buf, m),
+        Message::Want(m) => put_claim(buf, m.ballot, &[m.slot]),
     }
 }
 
@@ -185,6 +198,10 @@ fn tag(message: &Message) -> u8 {
         Message::Surveyed(_) => SURVEYED,
         Message::Pass(_) => PASS,
         Message::Gathered(_) => GATHERED,
+        Message::Spread(_) => SPREAD,
+        Message::Holds(_) => HOLDS,
+        Message::Named(_) => NAMED,
+        Message::Want(_) => WANT,
     }
 }
 
@@ -311,6 +328,25 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             first: take_slot(r)?,
             last: take_slot(r)?,
             voters: take_nodes(r)?,
+        }),
+        tag => return take_spread(r, tag),
+    })
+}
+
+/// The messages of values that travel apart from proposals.
+fn take_spread(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
+    Ok(match tag {
+        SPREAD => Message::Spread(Spread {
+            value: take_value_id(r)?,
+            commands: take_commands(r)?,
+        }),
+        HOLDS => Message::Holds(Holds {
+            values: take_values(r)?,
+        }),
+        NAMED => Message::Named(take_named(r)?),
+        WANT => Message::Want(Want {
+            ballot: take_ballot(r)?,
+            slot: take_slot(r)?,
         }),
         tag => {
             return Err(WireError::UnknownTag {

@@ -232,7 +232,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         16 => FromClient::SwitchOrdering {
             request: draw.number(),
             change: view_change(draw),
-            ordering: OrderingName::ALL[draw.below(4) as usize],
+            ordering: OrderingName::ALL[draw.below(6) as usize],
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),

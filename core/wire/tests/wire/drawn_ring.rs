@@ -1,12 +1,16 @@
-//! Messages along a ring, for each seed one.
+//! Messages along a ring, and of values that are spread; for each seed one.
 
 use crate::draw::Draw;
 use crate::drawn::{ballot, batch, node, slot};
+use crate::drawn_views::value_id;
 use quorate_any::paxos::Message;
-use quorate_any::paxos::message::{Gathered, Pass, RingWay};
-use quorate_types::{NodeId, NodeSet};
+use quorate_any::paxos::message::{Gathered, Holds, Named, Pass, RingWay, Spread, Want};
+use quorate_types::{NodeId, NodeSet, Stamp, Wall};
 
 pub(crate) fn ring_message(draw: &mut Draw) -> Message {
+    if draw.flag() {
+        return spread_message(draw);
+    }
     if draw.flag() {
         return Message::Pass(pass(draw));
     }
@@ -16,6 +20,32 @@ pub(crate) fn ring_message(draw: &mut Draw) -> Message {
         last: slot(draw),
         voters: draw.list(5, node).into_iter().collect(),
     })
+}
+
+fn spread_message(draw: &mut Draw) -> Message {
+    match draw.below(4) {
+        0 => Message::Spread(Spread {
+            value: value_id(draw),
+            commands: batch(draw).commands().to_vec(),
+        }),
+        1 => Message::Holds(Holds {
+            values: draw.list(5, value_id),
+        }),
+        2 => Message::Named(Named {
+            ballot: ballot(draw),
+            slot: slot(draw),
+            decided: slot(draw),
+            stamp: Stamp {
+                wall: Wall(draw.number()),
+                entropy: draw.number(),
+            },
+            values: draw.list(5, value_id),
+        }),
+        _ => Message::Want(Want {
+            ballot: ballot(draw),
+            slot: slot(draw),
+        }),
+    }
 }
 
 fn pass(draw: &mut Draw) -> Pass {

@@ -30,7 +30,7 @@ pub(crate) fn role(draw: &mut Draw) -> MemberRole {
 pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
     match draw.below(5) {
         0 => MemberChange::Same,
-        3 => MemberChange::Ordering(OrderingName::ALL[draw.below(4) as usize]),
+        3 => MemberChange::Ordering(OrderingName::ALL[draw.below(6) as usize]),
         1 => MemberChange::Leaves(node(draw)),
         2 => MemberChange::Joins {
             member: member(draw),
@@ -111,7 +111,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .filter(|_| draw.flag())
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
-        level: Level(19 + draw.below(6) as u16),
+        level: Level(19 + draw.below(7) as u16),
         ordering: OrderingName::Paxos,
         persistence: if draw.flag() {
             Persistence::Disk
@@ -129,6 +129,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
         22 => OrderingName::LibpaxosPlus,
         23 => OrderingName::FastPaxos,
         24 => OrderingName::RingPaxos,
+        25 => OrderingName::SPaxos,
         _ => OrderingName::Paxos,
     };
     view

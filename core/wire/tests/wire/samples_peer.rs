@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
     Accept, Accepted, AskBarrier, Attested, Barrier, Confirm, Confirmed, Current, Decided, Forward,
-    Gathered, Heard, Heartbeat, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare, Returned,
-    RingWay, Seen, Survey, Surveyed, TakeOver, Trimmed,
+    Gathered, Heard, Heartbeat, Holds, Learn, Learned, Nack, Named, Pass, PreVote, PreVoted,
+    Prepare, Returned, RingWay, Seen, Spread, Survey, Surveyed, TakeOver, Trimmed, Want,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
@@ -155,6 +155,7 @@ pub(crate) fn ordering() -> Vec<Sample> {
     let mut named = elections();
     named.extend(agreement());
     named.extend(along_a_ring());
+    named.extend(of_spread_values());
     named.extend(reads_and_repair());
     named
         .into_iter()
@@ -283,6 +284,46 @@ fn along_a_ring() -> Vec<(&'static str, Message)> {
                 first,
                 last,
                 voters: [NodeId(4), NodeId(5)].into_iter().collect(),
+            }),
+        ),
+    ]
+}
+
+fn of_spread_values() -> Vec<(&'static str, Message)> {
+    let value = |node, number| ValueId {
+        node: NodeId(node),
+        boot: 3,
+        number,
+    };
+    vec![
+        (
+            "spread",
+            Message::Spread(Spread {
+                value: value(5, 7),
+                commands: batch().commands().to_vec(),
+            }),
+        ),
+        (
+            "holds",
+            Message::Holds(Holds {
+                values: vec![value(5, 7), value(4, 9)],
+            }),
+        ),
+        (
+            "named",
+            Message::Named(Named {
+                ballot: BALLOT,
+                slot: Slot(92),
+                decided: Slot(90),
+                stamp: batch().stamp(),
+                values: vec![value(5, 7), value(4, 9)],
+            }),
+        ),
+        (
+            "want",
+            Message::Want(Want {
+                ballot: BALLOT,
+                slot: Slot(92),
             }),
         ),
     ]

@@ -18,7 +18,7 @@ pub struct Liveness {
     judged_since_ns: u64,
     places: BTreeMap<u64, Place>,
     quiet_since_ns: Option<u64>,
-    /// Nodes that lag have caught up so long after faults stopped.
+    /// When nodes that lag have caught up after faults stopped, and what waited then is ordered.
     caught_up_ns: u64,
     /// Client and time of the call by the world's number of the operation.
     waiting: BTreeMap<u64, (u64, u64)>,
@@ -53,9 +53,14 @@ impl Liveness {
     /// Takes note that from `now_ns` on no fault happens and all that was broken is mended. A client may be with the node that
     /// lags most, which answers reads once it has caught up: at the pace that its limits and links allow, it needs
     /// `catching_up_ns` for that.
-    pub fn faults_stopped(&mut self, now_ns: u64, catching_up_ns: u64) {
+    ///
+    /// What waits by then is ordered before what is called later: the group orders one operation in `each_ns` at least, as its limits,
+    /// links and disks allow.
+    pub fn faults_stopped(&mut self, now_ns: u64, catching_up_ns: u64, each_ns: u64) {
         self.quiet_since_ns = Some(now_ns);
-        self.caught_up_ns = now_ns.saturating_add(catching_up_ns);
+        let backlog_ns = each_ns.saturating_mul(self.waiting.len() as u64);
+        let delay_ns = catching_up_ns.saturating_add(backlog_ns);
+        self.caught_up_ns = now_ns.saturating_add(delay_ns);
     }
 
     /// Takes note that faults happen again.
@@ -160,7 +165,7 @@ mod tests {
         let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
         owed.check(1000).unwrap();
-        owed.faults_stopped(1000, 0);
+        owed.faults_stopped(1000, 0, 0);
         owed.check(1010).unwrap();
         owed.completed(1010, 1).unwrap();
         owed.check(u64::MAX).unwrap();
@@ -171,7 +176,7 @@ mod tests {
     fn an_operation_that_hangs_or_answers_late_after_faults_stopped_is_found() {
         let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
-        owed.faults_stopped(5, 0);
+        owed.faults_stopped(5, 0, 0);
         owed.invoked(20, 2, 2);
         let broken = owed.check(16).unwrap_err();
         assert_eq!(broken.property, Property::Liveness);
@@ -185,7 +190,7 @@ mod tests {
     fn who_may_be_with_a_node_that_lags_is_owed_an_answer_after_it_caught_up() {
         let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
-        owed.faults_stopped(100, 50);
+        owed.faults_stopped(100, 50, 0);
         owed.check(160).unwrap();
         assert!(owed.check(161).is_err());
         owed.completed(160, 1).unwrap();
@@ -195,9 +200,19 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_when_faults_stop_is_owed_an_answer_after_it_can_be_ordered() {
+        let mut owed = Liveness::new(10, 0);
+        owed.invoked(0, 1, 1);
+        owed.invoked(0, 2, 2);
+        owed.faults_stopped(100, 0, 25);
+        owed.check(160).unwrap();
+        assert!(owed.check(161).is_err());
+    }
+
+    #[test]
     fn who_waits_for_a_place_in_a_full_table_is_owed_it_first() {
         let mut owed = Liveness::new(10, 100);
-        owed.faults_stopped(0, 0);
+        owed.faults_stopped(0, 0, 0);
         owed.invoked(0, 1, 1);
         owed.invoked(0, 2, 2);
         owed.found_no_place(1);
@@ -219,7 +234,7 @@ mod tests {
     #[test]
     fn a_lost_client_and_a_new_fault_owe_nothing() {
         let mut owed = Liveness::new(10, 0);
-        owed.faults_stopped(0, 0);
+        owed.faults_stopped(0, 0, 0);
         owed.invoked(0, 1, 1);
         owed.invoked(0, 2, 2);
         owed.client_lost(1);

@@ -31,6 +31,9 @@ impl CatchingUp {
             | Testimony::Proposes {
                 ballot, decided, ..
             }
+            | Testimony::ProposesNamed {
+                ballot, decided, ..
+            }
             | Testimony::Passes {
                 ballot, decided, ..
             } => self.heard(node, ballot, decided),
@@ -38,6 +41,7 @@ impl CatchingUp {
             | Testimony::Votes { .. }
             | Testimony::Gathers { .. }
             | Testimony::ProposesValue { .. }
+            | Testimony::Spreads { .. }
             | Testimony::Promises(_)
             | Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }

@@ -11,6 +11,7 @@ mod losses;
 mod replies;
 mod resets;
 mod skips;
+mod spread;
 mod told;
 mod verdict;
 mod views;
@@ -121,6 +122,7 @@ pub(super) struct Judge {
     phase_one: PhaseOne,
     vouching: Vouching,
     cast: casts::Casts,
+    spread: spread::SpreadValues,
     /// What is on the disks; `None` in memory mode.
     written: Option<BTreeMap<ViewNumber, Written>>,
     once: AtMostOnce,
@@ -205,6 +207,7 @@ impl Judge {
             phase_one: PhaseOne::new(rounds),
             vouching: Vouching::default(),
             cast: casts::Casts::default(),
+            spread: spread::SpreadValues::new(),
             written: (view.persistence == Persistence::Disk).then(BTreeMap::new),
             once: AtMostOnce::default(),
             durability: Durability::default(),

@@ -1,4 +1,4 @@
-//! How long the node that lags most needs to catch up, and who cannot without others.
+//! How long the node that lags most needs to catch up, and the group to order what waits; and who cannot without others.
 //!
 //! A node asks for decided slots one bounded chunk at a time, and a chunk takes a round trip. Where a run draws chunks of one
 //! slot and slow links, a node that was cut off while the others went on needs longer than an answer may take otherwise.
@@ -7,12 +7,25 @@ use super::World;
 use quorate_types::{Duration, NodeId, Slot};
 
 impl World {
-    /// Faults stop: what is owed from now on waits until all nodes can have caught up.
+    /// Faults stop: what is owed from now on waits until all nodes can have caught up, and what waits by now can be ordered.
     pub(super) fn faults_stopped(&mut self) {
-        let catching_up = self.catching_up();
+        let (catching_up, each) = (self.catching_up(), self.ordering_one());
         self.judge
             .liveness
-            .faults_stopped(self.now.0, catching_up.0);
+            .faults_stopped(self.now.0, catching_up.0, each.0);
+    }
+
+    /// How long the group needs for each of many operations, at the pace that its limits, links and disks allow. A large one is alone
+    /// in its slot, and closes the batch before it.
+    fn ordering_one(&self) -> Duration {
+        let (limits, network) = (&self.setup.limits, &self.setup.network);
+        let batch = match limits.large_bytes < limits.batch_bytes {
+            true => 1,
+            false => limits.batch_commands,
+        };
+        let round_trip = network.latency_min.0 + network.latency_max.0;
+        let slot = round_trip + self.setup.disk.commit_max.0;
+        Duration(slot / (limits.pipeline * batch) as u64)
     }
 
     /// How long the node that lags most needs to learn all that is decided by now, at the pace that its limits and links allow.

@@ -167,6 +167,7 @@ impl Leading {
             Testimony::Passes { ballot, .. } if ballot.node != node => {}
             Testimony::Leads { ballot, .. }
             | Testimony::Proposes { ballot, .. }
+            | Testimony::ProposesNamed { ballot, .. }
             | Testimony::Passes { ballot, .. } => {
                 self.leases.leads(ballot);
                 return self.leadership.spoke(now.0, node, ballot);
@@ -185,6 +186,7 @@ impl Leading {
             | Testimony::Votes { .. }
             | Testimony::Gathers { .. }
             | Testimony::ProposesValue { .. }
+            | Testimony::Spreads { .. }
             | Testimony::AsksDecided { .. }
             | Testimony::TellsDecided { .. } => {}
         }

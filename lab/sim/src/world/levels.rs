@@ -30,7 +30,7 @@ const ASKED: [Level; 6] = [
     Level(20),
     Level(21),
     Level::WITNESSES,
-    Level::RING,
+    Level::SPREAD_VALUES,
     Level::BROADCAST,
 ];
 

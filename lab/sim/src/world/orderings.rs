@@ -9,6 +9,7 @@ use super::setup::Setup;
 use crate::checkers::Property;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{Level, NodeId, NodeSet, OrderingName, View, ViewChange};
 
@@ -67,7 +68,7 @@ impl Setup {
                 let level = *random.pick(&[
                     Level::ORDERINGS,
                     Level::FAST_ROUNDS,
-                    Level::RING,
+                    Level::SPREAD_VALUES,
                     Level::BROADCAST,
                     Level::BROADCAST,
                 ]);
@@ -81,12 +82,13 @@ impl Setup {
 impl World {
     /// Counts a switch.
     pub(super) fn note_ordering(&mut self, before: &View, view: &View) {
-        use OrderingName::{FastPaxos, Libpaxos, LibpaxosPlus, Paxos, RingPaxos};
+        use OrderingName::{FastPaxos, Libpaxos, LibpaxosPlus, Paxos, RingPaxos, SPaxos};
         let row = match (before.ordering, view.ordering) {
             (Paxos, Paxos)
             | (Libpaxos, Libpaxos)
             | (LibpaxosPlus, LibpaxosPlus)
             | (RingPaxos, RingPaxos)
+            | (SPaxos, SPaxos)
             | (FastPaxos, FastPaxos) => return,
             (Paxos, FastPaxos) => Row::SwitchedToFastPaxos,
             (Libpaxos | LibpaxosPlus, FastPaxos) => Row::SwitchedLibpaxosToFastPaxos,
@@ -106,6 +108,14 @@ impl World {
             (RingPaxos, LibpaxosPlus) => Row::SwitchedRingToSteps,
             (FastPaxos, RingPaxos) => Row::SwitchedFastPaxosToRing,
             (RingPaxos, FastPaxos) => Row::SwitchedRingToFastPaxos,
+            (Paxos, SPaxos) => Row::SwitchedToSPaxos,
+            (Libpaxos | LibpaxosPlus, SPaxos) => Row::SwitchedLibpaxosToSPaxos,
+            (FastPaxos, SPaxos) => Row::SwitchedFastPaxosToSPaxos,
+            (RingPaxos, SPaxos) => Row::SwitchedRingToSPaxos,
+            (SPaxos, Paxos) => Row::SwitchedFromSPaxos,
+            (SPaxos, Libpaxos | LibpaxosPlus) => Row::SwitchedSPaxosToLibpaxos,
+            (SPaxos, FastPaxos) => Row::SwitchedSPaxosToFastPaxos,
+            (SPaxos, RingPaxos) => Row::SwitchedSPaxosToRing,
         };
         self.exercised(row);
     }
@@ -116,7 +126,10 @@ impl World {
             return;
         };
         let (narrow, suspected) = match running.replica.view().ordering {
-            OrderingName::Paxos | OrderingName::Libpaxos | OrderingName::FastPaxos => return,
+            OrderingName::Paxos
+            | OrderingName::Libpaxos
+            | OrderingName::FastPaxos
+            | OrderingName::SPaxos => return,
             OrderingName::LibpaxosPlus => (Row::Spared, Row::Suspected),
             OrderingName::RingPaxos => (Row::Ringed, Row::RingBroken),
         };
@@ -143,13 +156,18 @@ impl World {
         let PeerMessage::Ordering { message, .. } = message else {
             return;
         };
+        match message {
+            AnyMessage::Paxos(Message::Named(_)) => self.exercised(Row::NamedProposed),
+            AnyMessage::Paxos(Message::Want(_)) => self.exercised(Row::WantAsked),
+            AnyMessage::Paxos(_) | AnyMessage::FastPaxos(_) => {}
+        }
         let Testimony::Votes { ballot, .. } = message.testimony() else {
             return;
         };
         let governing = self.judge.governing(ballot.view);
         let (leader, others) = (NodeSet::only(ballot.node), governing.members.without(id));
         let is_meant = match governing.ordering {
-            OrderingName::Paxos | OrderingName::RingPaxos => to == leader,
+            OrderingName::Paxos | OrderingName::RingPaxos | OrderingName::SPaxos => to == leader,
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus => to == others,
             OrderingName::FastPaxos => to == leader || to == others,
         };

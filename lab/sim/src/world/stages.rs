@@ -372,9 +372,8 @@ impl World {
             OrderingName::Paxos
             | OrderingName::Libpaxos
             | OrderingName::LibpaxosPlus
-            | OrderingName::RingPaxos => {
-                ("bytes in flight to a peer", "values in flight to a peer")
-            }
+            | OrderingName::RingPaxos
+            | OrderingName::SPaxos => ("bytes in flight to a peer", "values in flight to a peer"),
             OrderingName::FastPaxos => (
                 "bytes of both rounds in flight to a peer",
                 "values of both rounds in flight to a peer",

@@ -143,7 +143,7 @@ fn what_cannot_be_switched_leaves_the_group_as_it_is() {
 #[test]
 fn no_command_is_lost_or_doubled_by_switches_under_load() {
     let group = Group::start(&["--ordering", "paxos"]);
-    let (code, _, stderr) = switch(&group, &["set", "level=24"]);
+    let (code, _, stderr) = switch(&group, &["set", "level=25"]);
     assert_eq!(code, Some(0), "{stderr}");
     let added = added_meanwhile(&group, || {
         for ordering in [
@@ -154,8 +154,11 @@ fn no_command_is_lost_or_doubled_by_switches_under_load() {
             "ring_paxos",
             "libpaxos",
             "ring_paxos",
+            "s_paxos",
             "libpaxos+",
+            "s_paxos",
             "paxos",
+            "s_paxos",
         ] {
             switched(&group, ordering);
         }

@@ -87,6 +87,13 @@ fn nodes_in_a_ring_agree_through_misfortune_and_are_live_after_it() {
     adventures(Persistence::Memory, OrderingName::RingPaxos, 7000..7020);
 }
 
+/// Claim mp-74.
+#[test]
+fn nodes_that_spread_values_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Disk, OrderingName::SPaxos, 8000..8040);
+    adventures(Persistence::Memory, OrderingName::SPaxos, 9000..9020);
+}
+
 #[test]
 fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
     let mut world = World::<Paxos>::new(7, view(3, 3, Persistence::Disk), None);

@@ -1,15 +1,15 @@
-//! How the scripts of this protocol are played: how an instance starts, and how its messages read.
+//! Plays the scripts of this protocol: how an instance starts, and how its messages read.
 
 use quorate_ordering::{Config, Standing};
 use quorate_paxos::message::{
     Accept, Accepted, Attested, Barrier, Confirm, Confirmed, Decided, Forward, Gathered, Heard,
-    Heartbeat, Learn, Learned, Nack, Pass, PreVoted, Prepare, Returned, Seen, Surveyed, TakeOver,
-    Trimmed,
+    Heartbeat, Holds, Learn, Learned, Nack, Named, Pass, PreVoted, Prepare, Returned, Seen, Spread,
+    Surveyed, TakeOver, Trimmed, Want,
 };
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::render::{ballot, batch, nodes};
 use quorate_testkit::{Memory, ScriptedProtocol, Start, VIEW, run_folder};
-use quorate_types::Ballot;
+use quorate_types::{Ballot, ValueId};
 use std::path::Path;
 
 struct Paxos;
@@ -155,14 +155,32 @@ impl ScriptedProtocol for Paxos {
                 };
                 format!("{} {first}..{last} of {voters}", ballot(*b))
             }
+            Message::Spread(Spread { value, commands }) => {
+                format!("{} {} commands", name(*value), commands.len())
+            }
+            Message::Holds(Holds { values }) => names(values),
+            Message::Named(Named {
+                ballot: b,
+                slot,
+                values,
+                ..
+            }) => format!("{} {slot} {}", ballot(*b), names(values)),
+            Message::Want(Want { ballot: b, slot }) => format!("{} {slot}", ballot(*b)),
         }
     }
 }
 
-/// Plays every script.
-///
-/// # Panics
-/// When one does not run as written.
+/// The name of a spread value, without the start in which it was.
+fn name(value: ValueId) -> String {
+    format!("{}/{}", value.node, value.number)
+}
+
+fn names(values: &[ValueId]) -> String {
+    let names: Vec<String> = values.iter().map(|value| name(*value)).collect();
+    names.join(" ")
+}
+
+/// Plays every script; panics where one does not run as written.
 pub(crate) fn play_scripts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     run_folder::<Paxos>(&folder, 20);

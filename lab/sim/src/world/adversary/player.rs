@@ -64,7 +64,8 @@ pub(super) fn take_over(ordering: OrderingName, ballot: Ballot) -> AnyMessage {
         OrderingName::Paxos
         | OrderingName::Libpaxos
         | OrderingName::LibpaxosPlus
-        | OrderingName::RingPaxos => {
+        | OrderingName::RingPaxos
+        | OrderingName::SPaxos => {
             let ask = paxos::message::TakeOver { ballot };
             AnyMessage::Paxos(paxos::Message::TakeOver(ask))
         }

@@ -54,6 +54,18 @@ impl Judge {
                 self.asks_votes(node, (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
+            Testimony::Spreads { value, commands } => self.spreads(view, value, commands),
+            Testimony::ProposesNamed {
+                ballot,
+                slot,
+                stamp,
+                values,
+                decided,
+            } => {
+                let batch = self.named_batch(node, (slot, ballot), stamp, values)?;
+                self.asks_votes(node, (slot, ballot), &batch)?;
+                self.vouching.vouched(node, ballot, decided)
+            }
             Testimony::ProposesValue {
                 ballot,
                 value,
@@ -266,7 +278,7 @@ impl Judge {
         // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
         let is_told_to_all = match self.governing(ballot.view).ordering {
-            OrderingName::Paxos | OrderingName::RingPaxos => false,
+            OrderingName::Paxos | OrderingName::RingPaxos | OrderingName::SPaxos => false,
             OrderingName::Libpaxos | OrderingName::LibpaxosPlus | OrderingName::FastPaxos => true,
         };
         if is_told_to_all {

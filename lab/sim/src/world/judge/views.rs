@@ -227,7 +227,9 @@ impl Judge {
         let mut of_view = of_slot.filter(|((_, ballot), _)| ballot.view == view);
         of_view.any(|((_, ballot), told)| {
             let untold: &[NodeId] = match governing.ordering {
-                OrderingName::Paxos | OrderingName::RingPaxos => &[ballot.node],
+                OrderingName::Paxos | OrderingName::RingPaxos | OrderingName::SPaxos => {
+                    &[ballot.node]
+                }
                 OrderingName::Libpaxos | OrderingName::LibpaxosPlus => &[node],
                 // Acceptors tell all or the leader, as the rounds of the ballot are when they do.
                 OrderingName::FastPaxos => &[ballot.node, node],

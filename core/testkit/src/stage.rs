@@ -558,21 +558,17 @@ enum Carry {
     Drop,
 }
 
-/// Takes a record from a log, and says what its node knows of the loss: the newest one without a word of what it was, the
-/// newest one of a slot, or the newest promise.
 /// The slot of the snapshot for which this log was trimmed.
 fn trimmed(disk: &[Record]) -> Slot {
     let trimmed = disk.iter().filter_map(|record| match record.entry {
         Entry::Trimmed { upto } => Some(upto),
-        Entry::Promise { .. }
-        | Entry::Vote { .. }
-        | Entry::Chosen { .. }
-        | Entry::Decided { .. }
-        | Entry::Agreed { .. } => None,
+        _ => None,
     });
     trimmed.max().unwrap_or(Slot::ZERO)
 }
 
+/// Takes a record from a log, and says what its node knows of the loss: the newest one without a word of what it was, the
+/// newest one of a slot, or the newest promise.
 fn lose(disk: &mut Vec<Record>, what: &[&str]) -> Result<Damage, String> {
     let (lost, index) = match what {
         [] => (LostRecord::Anything, disk.len().checked_sub(1)),

@@ -167,7 +167,9 @@ impl InProcess {
     /// The states before these slots are not gone back to.
     fn confirm_now(&mut self, slot: Slot) {
         self.confirmed = slot;
-        while self.before.pop_front_if(|(at, _)| *at <= slot).is_some() {}
+        let is_left = |(at, _): &(Slot, _)| *at > slot;
+        let first = self.before.iter().position(is_left);
+        self.before.drain(..first.unwrap_or(self.before.len()));
     }
 
     fn tell_due(&mut self) {

@@ -201,7 +201,7 @@ fn one(method: &str, arguments: &[i64]) -> Vec<Call> {
     vec![call(0, 1, method, arguments)]
 }
 
-/// What a counter answered to the calls of slots that were executed ahead, and after it went back.
+/// Claim rp-130. What a counter answered to the calls of slots that were executed ahead, and after it went back.
 #[test]
 fn objects_go_back_to_before_what_is_decided_otherwise() {
     let mut host = host_of("rust:counter").unwrap();

@@ -76,6 +76,7 @@ fn executed(slot: u64, sum: i64) -> HostEvent {
     HostEvent::Executed { slot, results }
 }
 
+/// Claim rp-130.
 #[test]
 fn a_process_that_executed_what_is_undone_is_replaced_and_its_reads_are_answered_anew() {
     let mut host = account();

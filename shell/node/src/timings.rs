@@ -136,7 +136,9 @@ impl Timings {
                 self.begun(now, *slot, steps);
             }
             Output::Confirm { slot } => {
-                while let Some((_, calls)) = self.ahead.pop_front_if(|(at, _)| *at <= *slot) {
+                while self.ahead.front().is_some_and(|(at, _)| at <= slot)
+                    && let Some((_, calls)) = self.ahead.pop_front()
+                {
                     self.decided(now, &calls);
                 }
             }

@@ -147,15 +147,14 @@ impl MultiPaxos {
         restore(&mut acceptor, recovered, &config.damage, before)?;
         acceptor.set_tells_tentative(config.tells_tentative);
         let may_be_bound = acceptor.promised() > Ballot::ZERO || config.damage.was_found();
+        // A lease granted before the restart is forgotten, so assume that one was granted.
         if may_be_bound && !planted(Plant::LeaseForgotten) {
-            // A lease granted before the restart is forgotten, so assume that one was granted.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }
         let patience = match config.view.acceptors.len() {
             1 => Duration::ZERO,
             _ => random.span(timing.retry_max, timing.election_min),
         };
-        let delivered = acceptor.log.trimmed();
         let must_repair = config.damage.needs_survey() && config.is_voter();
         let is_repairable = must_repair || !config.damage.needs_survey();
         let repair = must_repair.then(|| Repair::new(config.boot, now));
@@ -177,7 +176,7 @@ impl MultiPaxos {
             has_begun: false,
             last: None,
             is_over: false,
-            delivered,
+            delivered: acceptor.log.trimmed(),
             is_attended: false,
             config,
             random,

@@ -369,11 +369,12 @@ impl Reads {
         if self.answered == 0 {
             return Vec::new();
         }
-        let is_taken = |_: &ReadId, query: &mut Query| {
-            query.answer.is_some() && query.observed.is_some_and(&is_meant)
-        };
-        let mut taken = Vec::new();
-        for (_, mut query) in self.queries.extract_if(.., is_taken) {
+        let is_taken =
+            |query: &Query| query.answer.is_some() && query.observed.is_some_and(&is_meant);
+        let ids = self.queries.iter().filter(|(_, query)| is_taken(query));
+        let ids: Vec<ReadId> = ids.map(|(id, _)| *id).collect();
+        let mut taken = Vec::with_capacity(ids.len());
+        for mut query in ids.iter().filter_map(|id| self.queries.remove(id)) {
             let answer = query.answer.take();
             taken.extend(answer.map(|outcome| (query, outcome)));
         }

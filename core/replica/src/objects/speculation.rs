@@ -93,7 +93,9 @@ impl Speculation {
 
     /// Drops what is behind `after`.
     fn go_back(&mut self, after: Slot) {
-        while let Some(last) = self.ahead.pop_back_if(|last| last.slot > after) {
+        while self.ahead.back().is_some_and(|last| last.slot > after)
+            && let Some(last) = self.ahead.pop_back()
+        {
             self.bytes -= last.batch.weight();
             self.forget(&last.batch);
             self.counted.undone += 1;

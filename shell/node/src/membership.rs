@@ -291,13 +291,17 @@ impl Node {
         let (level, view) = self.replica.level_asked();
         self.transport.set_level(GroupLevel { level, view }, now);
         let view = self.replica.view();
+        let own = (self.identity.node, self.identity.incarnation);
+        if !self.membership.is_named && KnownMembers::of_view(view).names(own) {
+            // Its configuration may have told this view, or a later one. From here on it ends where the group goes on without it.
+            self.membership.is_named = true;
+        }
         if view.number.0 <= self.membership.known.view || self.membership.left.is_some() {
             return;
         }
         let known = KnownMembers::of_view(view);
         let number = view.number;
-        if known.names((self.identity.node, self.identity.incarnation)) {
-            self.membership.is_named = true;
+        if known.names(own) {
             self.note_members(&known);
             self.membership.known = known;
             self.reach_members(number, now);

@@ -57,7 +57,8 @@ impl OtherProcess {
         let Some(is_private) = self.work_log.snapshot_ended(slot) else {
             return;
         };
-        if slot > self.confirmed {
+        // The node asks for images of decided states only.
+        if is_private && slot > self.confirmed {
             self.undecided = Some((slot, images));
             return;
         }

@@ -252,7 +252,8 @@ pub const ACTIVITY_SAMPLES: usize = 512;
 /// A date may be wrong by this part of its age when a sample is dropped.
 pub(crate) const ACTIVITY_SHARE: u64 = 16;
 
-/// Weight of calls that the objects may have of slots that are not decided, in bytes: the next slot may pass it.
+/// Weight of calls that the objects may have of slots that are not decided, and of what came of them, in bytes: the next slot may
+/// pass it.
 pub const SPECULATION_BYTES: usize = 8 << 20;
 
 /// Orders that are not decided and known ahead. They share their batches with the log.

@@ -259,7 +259,7 @@ impl<O: Ordering> Replica<O> {
             Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, results } => self.executed(slot, results, out),
             Input::Undone { after } => self.undone(after),
-            Input::Due { at } => self.ticks.told(at),
+            Input::Due { at } => self.due_told(at),
             Input::Queried { read, outcome } => self.queried(now, read, outcome, out),
             Input::SnapshotTaken {
                 slot,

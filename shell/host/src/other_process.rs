@@ -199,8 +199,6 @@ impl OtherProcess {
 
     pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         self.newest = slot;
-        self.confirmed = slot;
-        self.undecided = None;
         if matches!(self.life, Life::Over) {
             self.begin_with(slot, images);
         } else {

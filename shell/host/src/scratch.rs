@@ -12,6 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Images by slot, or why there are none.
 pub(crate) struct Loaded {
+    /// How often something had been undone when it was begun.
+    era: u64,
     pub(crate) slot: Slot,
     pub(crate) outcome: Result<(Vec<ObjectImage>, PartsList), String>,
 }
@@ -23,6 +25,10 @@ pub(crate) struct Scratch {
     sender: Sender<Loaded>,
     waker: Arc<Waker>,
     outstanding: usize,
+    /// How often something was undone.
+    era: u64,
+    /// Images of earlier eras are of states that stand up to this slot.
+    stands: Slot,
 }
 
 impl Scratch {
@@ -40,6 +46,8 @@ impl Scratch {
             sender,
             waker,
             outstanding: 0,
+            era: 0,
+            stands: Slot(u64::MAX),
         })
     }
 
@@ -50,6 +58,7 @@ impl Scratch {
 
     /// Begins to read the image of `slot`, and removes the file.
     pub(crate) fn load(&mut self, id: u32, slot: Slot) -> std::io::Result<()> {
+        let era = self.era;
         let (path, sender, waker) = (self.path(id, slot), self.sender.clone(), self.waker.clone());
         std::thread::Builder::new()
             .name("quorate-images".to_owned())
@@ -61,7 +70,7 @@ impl Scratch {
                 // The file has been read or is useless.
                 let _ = std::fs::remove_file(&path);
                 // Fails only when the host is gone.
-                let _ = sender.send(Loaded { slot, outcome });
+                let _ = sender.send(Loaded { era, slot, outcome });
                 let _ = waker.wake();
             })?;
         self.outstanding += 1;
@@ -75,9 +84,22 @@ impl Scratch {
     }
 
     pub(crate) fn take(&mut self) -> Option<Loaded> {
-        let loaded = self.loaded.try_recv().ok()?;
-        self.outstanding -= 1;
-        Some(loaded)
+        while let Ok(loaded) = self.loaded.try_recv() {
+            self.outstanding -= 1;
+            if loaded.era == self.era || loaded.slot <= self.stands {
+                return Some(loaded);
+            }
+        }
+        None
+    }
+
+    /// States after `after` are undone: images of them that are being read are of no use.
+    pub(crate) fn undo(&mut self, after: Slot) {
+        if self.outstanding == 0 {
+            self.stands = Slot(u64::MAX);
+        }
+        self.stands = self.stands.min(after);
+        self.era += 1;
     }
 }
 

@@ -222,10 +222,11 @@ impl WorkLog {
         self.base = Some((slot, images));
     }
 
-    /// Takes out the calls of slots after `after`, and images of such states. Says whether the present process has one of them.
-    pub(crate) fn undo(&mut self, after: Slot) -> bool {
+    /// Takes out the calls of slots after `after`, and images of such states. Says whether the present process has one of them, if
+    /// there were any.
+    pub(crate) fn undo(&mut self, after: Slot) -> Option<Sent> {
         let (sent, answered) = (self.sent, self.answered);
-        let mut is_sent = false;
+        let mut undone = None;
         let mut place = 0;
         self.entries.retain(|entry| {
             let is_kept = match entry.work {
@@ -236,12 +237,17 @@ impl WorkLog {
                 self.weight -= weight(&entry.work);
                 self.sent -= usize::from(place < sent);
                 self.answered -= usize::from(place < answered);
-                is_sent |= place < sent;
+                let was_sent = place < sent || undone == Some(Sent::Already);
+                undone = Some(if was_sent {
+                    Sent::Already
+                } else {
+                    Sent::NotYet
+                });
             }
             place += 1;
             is_kept
         });
-        is_sent
+        undone
     }
 
     /// Whether an image of the host's own is asked for and not made.

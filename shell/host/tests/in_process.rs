@@ -261,3 +261,25 @@ fn timers_of_what_is_undone_are_undone_and_told() {
         [HostEvent::Due { at: None }, HostEvent::Undone { after }]
     );
 }
+
+/// A slot that went ahead without calls is decided with one that the group skips: the replica undoes what is behind it, and hands it
+/// in with the skip.
+#[test]
+fn a_skip_of_the_slot_after_which_all_is_undone_counts() {
+    let mut host = host_of("rust:counter").unwrap();
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, one("add", &[1]));
+    host.speculate(Slot(3), stamp, one("add", &[100]));
+    host.flush();
+    host.undo(Slot(2));
+    let mut seen = Vec::new();
+    while !seen.contains(&HostEvent::Undone { after: Slot(2) }) {
+        seen.extend(next_events(&mut host));
+    }
+    host.skip(Slot(2), 0);
+    host.execute(Slot(2), stamp, one("add", &[10]));
+    let seen = next_events(&mut host);
+    let slot = Slot(2);
+    let results = vec![Outcome::Skipped].into();
+    assert_eq!(seen, [HostEvent::Executed { slot, results }]);
+}

@@ -208,6 +208,10 @@ impl OwnPoison {
 impl<O: Ordering> Replica<O> {
     /// The own host died for good.
     pub(crate) fn host_died(&mut self, now: Time, place: CallPlace) {
+        if self.speculation.is_undone(place.slot) {
+            // The call is not decided: another one may be in its place.
+            return;
+        }
         self.own_poison.died_at = Some(place);
         self.own_poison.want(now, Word::Died(place));
     }

@@ -84,6 +84,11 @@ impl Pipeline {
         self.held.is_none() && self.gap.is_none() && self.stop.is_none() && self.barred.is_none()
     }
 
+    /// Whether the objects have decided calls that they have not answered.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.handed.is_empty()
+    }
+
     /// Whether the objects have everything that is decided.
     pub(crate) fn is_clear(&self) -> bool {
         self.is_open() && self.queue.is_empty()

@@ -8,11 +8,14 @@
 
 use crate::limits::{SPECULATION_BYTES, SPECULATION_OFFERS, SPECULATION_PATIENCE};
 use crate::objects::pipeline::{Calls, Work};
+use crate::replicated::kept::weight;
 use crate::replicated::rising;
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Batch, Body, Command, CommandId, Slot, SlotResults, SlotSteps, Stamp, Time};
+use quorate_types::{
+    Batch, Body, Command, CommandId, Slot, SlotResults, SlotSteps, Stamp, Time, Wall,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How often a replica has executed ahead of decisions since it started, in slots.
@@ -33,6 +36,10 @@ struct Ahead {
     since: Time,
     /// What came of it, once that is known.
     results: Option<SlotResults>,
+    /// What was told of when the objects have something to do, with what came of it.
+    due: Option<Option<Wall>>,
+    /// Bytes of the calls, and of what came of them.
+    weight: usize,
 }
 
 /// What the objects have executed, or are executing, of slots that are not decided.
@@ -81,6 +88,9 @@ impl Speculation {
         let Some(ahead) = self.ahead.iter_mut().find(|ahead| ahead.slot == slot) else {
             return Some(results);
         };
+        let weight: usize = results.outcomes().map(weight).sum();
+        ahead.weight += weight;
+        self.bytes += weight;
         ahead.results = Some(results);
         None
     }
@@ -96,7 +106,7 @@ impl Speculation {
         while self.ahead.back().is_some_and(|last| last.slot > after)
             && let Some(last) = self.ahead.pop_back()
         {
-            self.bytes -= last.batch.weight();
+            self.bytes -= last.weight;
             self.forget(&last.batch);
             self.counted.undone += 1;
         }
@@ -112,14 +122,14 @@ impl Speculation {
     /// Takes the first slot out, which is decided as it was executed.
     fn confirm(&mut self) -> Option<Ahead> {
         let front = self.ahead.pop_front()?;
-        self.bytes -= front.batch.weight();
+        self.bytes -= front.weight;
         self.forget(&front.batch);
         self.counted.kept += 1;
         Some(front)
     }
 
     pub(crate) fn check(&self) {
-        let bytes: usize = self.ahead.iter().map(|ahead| ahead.batch.weight()).sum();
+        let bytes: usize = self.ahead.iter().map(|ahead| ahead.weight).sum();
         assert_eq!(bytes, self.bytes);
         let calls: usize = self
             .ahead
@@ -179,7 +189,15 @@ impl<O: Ordering> Replica<O> {
             Some(Work::Calls(calls)) => front.is_like(calls),
         };
         let is_right = is_fit && (is_like || planted(Plant::TentativeNotCompared)) && !is_late;
-        (!is_right).then(|| front.slot.previous())
+        let is_wrong = !is_right;
+        is_wrong.then(|| self.decided_upto(front))
+    }
+
+    /// The slot of the objects' state without what they have ahead. A slot before `front` may be decided with calls that was voted for
+    /// without.
+    fn decided_upto(&self, front: &Ahead) -> Slot {
+        let handed = self.pipeline.handed_out(self.replicated.applied);
+        handed.min(front.slot.previous())
     }
 
     /// Gives the calls back unless the objects have them already: then it is as if they had got and executed them now.
@@ -201,11 +219,25 @@ impl<O: Ordering> Replica<O> {
         let ahead = self.speculation.confirm()?;
         out.push(Output::Confirm { slot });
         self.pipeline.hand(calls);
+        if let Some(due) = ahead.due {
+            self.ticks.told(due);
+        }
         if let Some(results) = ahead.results {
             self.executed(slot, results, out);
         }
         self.answer_observed(now, out);
         None
+    }
+
+    /// The objects tell when they have something to do first. It comes before what came of the slot that changed it, and counts with
+    /// that.
+    pub(crate) fn due_told(&mut self, at: Option<Wall>) {
+        let is_of_decided = self.speculation.is_undoing() || self.pipeline.is_awaited();
+        let mut ahead = self.speculation.ahead.iter_mut();
+        match ahead.find(|ahead| ahead.results.is_none()) {
+            Some(ahead) if !is_of_decided => ahead.due = Some(at),
+            Some(_) | None => self.ticks.told(at),
+        }
     }
 
     /// The objects go back to the state after `after`: nothing is sent to them until they have.
@@ -224,7 +256,7 @@ impl<O: Ordering> Replica<O> {
     /// All of it is undone: the objects are to have another state.
     pub(crate) fn undo_all(&mut self, out: &mut Vec<Output<O::Message>>) {
         if let Some(front) = self.speculation.ahead.front() {
-            let after = front.slot.previous();
+            let after = self.decided_upto(front);
             self.undo(after, out);
         }
     }
@@ -306,13 +338,16 @@ impl<O: Ordering> Replica<O> {
         });
         let ids = batch.commands().iter().map(|command| command.id);
         self.speculation.calls.extend(ids);
-        self.speculation.bytes += batch.weight();
+        let weight = batch.weight();
+        self.speculation.bytes += weight;
         self.speculation.ahead.push_back(Ahead {
             slot,
             stamp,
             batch,
             since: now,
             results: None,
+            due: None,
+            weight,
         });
     }
 }

@@ -212,7 +212,7 @@ impl KeptReplies {
     }
 }
 
-fn weight(outcome: &Outcome) -> usize {
+pub(crate) fn weight(outcome: &Outcome) -> usize {
     match outcome {
         Outcome::Returned(value) | Outcome::Raised(value) => value.len(),
         Outcome::Skipped => 0,

@@ -2,8 +2,11 @@
 
 use crate::world::{World, batch, call, id, meta, value};
 use quorate_ordering::Effect;
-use quorate_replica::{Output, Speculated, limits};
-use quorate_types::{Batch, Body, Command, Duration, ReadLevel, SessionId, Slot, ToClient};
+use quorate_replica::{Input, Output, Speculated, limits};
+use quorate_types::{
+    Batch, Body, Command, Duration, Outcome, ReadLevel, SessionId, Slot, SlotResults, StepResult,
+    ToClient, Value,
+};
 
 /// Two replicas, of which n0 leads and executes up to `depth` slots ahead; a session at n0 on connection 5, and another one at n1.
 fn ahead(depth: usize) -> (World, SessionId, SessionId) {
@@ -266,4 +269,108 @@ fn a_call_whose_execution_is_undone_is_no_duplicate_when_it_comes_again() {
     world.call(0, 5, id(session, 1), "a");
     assert_eq!(world.outcome(5), first, "the reply is kept");
     assert_eq!(world.nodes[0].objects.state, state);
+}
+
+/// Orders of n0 that nobody has decided.
+fn orders(world: &World, is_meant: impl Fn(&Body) -> bool) -> usize {
+    let shared = world.shared.borrow();
+    let own = shared.submitted.iter().filter(|(at, _)| *at == 0);
+    own.filter(|(_, command)| is_meant(&command.body)).count()
+}
+
+/// A report binds the group: it is of calls that are decided.
+#[test]
+fn the_death_of_a_host_at_a_call_that_is_not_decided_is_not_reported() {
+    let (mut world, session, _) = ahead(4);
+    let poison = batch(vec![call(session, 1, 0, "poison")]);
+    votes(&mut world, 0, &poison);
+    assert_eq!(sent(&world, undone), 1, "its host is down");
+    let died = |body: &Body| matches!(body, Body::Died { .. });
+    assert_eq!(
+        orders(&world, died),
+        0,
+        "{:?}",
+        world.shared.borrow().submitted
+    );
+}
+
+/// Objects that are ahead tell what is due in a state that is not decided.
+#[test]
+fn no_tick_is_ordered_for_what_is_due_in_a_state_that_is_not_decided() {
+    let (mut world, session, _) = ahead(4);
+    // It is told before what came of the slot.
+    world.nodes[0].objects.answers_left = Some(0);
+    votes(&mut world, 0, &batch(vec![call(session, 1, 0, "a")]));
+    let at = Some(world.right_wall());
+    world.input(0, Input::Due { at });
+    world.run();
+    assert_eq!(orders(&world, |body| *body == Body::Tick), 0);
+}
+
+/// A slot was voted for without calls, and is decided with one.
+#[test]
+fn objects_go_back_to_before_a_slot_that_they_took_for_an_empty_one() {
+    let (mut world, session, other) = ahead(4);
+    votes(&mut world, 0, &batch(vec![]));
+    votes(&mut world, 1, &batch(vec![call(session, 1, 0, "a")]));
+    assert_eq!(sent(&world, speculated), 1);
+    let slot = world.decide(vec![call(other, 1, 0, "x")]);
+    let at_n0 = world.seen.iter().filter(|(at, _)| *at == 0);
+    let afters: Vec<Slot> = at_n0
+        .filter_map(|(_, output)| match output {
+            Output::Undo { after } => Some(*after),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(afters, [slot.previous()], "they do not have {slot}");
+    decides(&mut world, &batch(vec![call(session, 1, 0, "a")]));
+    assert_eq!(world.nodes[0].objects.state, world.nodes[1].objects.state);
+}
+
+/// Hosts of all replicas die at a call that no log holds in the end, and the group takes their word for the call that is decided
+/// in its place.
+#[test]
+fn a_call_is_not_skipped_for_deaths_at_another_one_that_was_undone() {
+    let mut world = World::with(2, |config| config.speculation = 4);
+    let (session, other) = (world.open(0, 5), world.open(1, 7));
+    world.shared.borrow_mut().holds_submissions = true;
+    world.told.clear();
+    let poison = batch(vec![call(session, 1, 0, "poison")]);
+    let slot = Slot(world.shared.borrow().last().0 + 1);
+    for at in [0, 1] {
+        let batch = poison.clone();
+        world.effect(at, Effect::Tentative { slot, batch });
+    }
+    world.run();
+    world.call(1, 7, id(other, 1), "x");
+    let submitted = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    let (calls, reports): (Vec<Command>, Vec<Command>) = submitted
+        .into_iter()
+        .map(|(_, command)| command)
+        .partition(|command| matches!(command.body, Body::Call { .. }));
+    assert_eq!(world.decide(calls), slot);
+    if !reports.is_empty() {
+        world.decide(reports);
+    }
+    let outcome = world.outcome(7);
+    assert!(
+        !matches!(outcome, Some(Outcome::Skipped)),
+        "it kills nobody: {outcome:?}"
+    );
+}
+
+/// What waits for a decision is bounded in bytes, results as well as calls.
+#[test]
+fn objects_go_no_further_while_large_results_wait_for_decisions() {
+    let (mut world, session, _) = ahead(64);
+    world.nodes[0].objects.answers_left = Some(0);
+    let slot = Slot(world.shared.borrow().last().0 + 1);
+    votes(&mut world, 0, &batch(vec![call(session, 1, 0, "a")]));
+    let large = Value::from(vec![0; limits::SPECULATION_BYTES + 1]);
+    let outcome = StepResult::Answered(Outcome::Returned(large));
+    let mut results = SlotResults::default();
+    results.steps.push(outcome);
+    world.input(0, Input::Executed { slot, results });
+    votes(&mut world, 1, &batch(vec![call(session, 2, 0, "b")]));
+    assert_eq!(sent(&world, speculated), 1);
 }

@@ -25,6 +25,7 @@ impl OtherProcess {
             )) if *asked == slot => {
                 let images = images.clone();
                 if is_news {
+                    self.confirmed = slot;
                     self.events.push(HostEvent::Restored { slot });
                 }
                 self.work_log.rebase(slot, images);

@@ -1,7 +1,8 @@
 //! Calls that are taken back from the process: those that the group skips, those that took too many steps, and those of slots that
 //! were decided otherwise than they were executed.
 
-use super::{Life, OtherProcess};
+use super::{Death, Life, OtherProcess};
+use crate::ended_reads::EndedReads;
 use crate::event::HostEvent;
 use crate::outcomes::fit;
 use crate::process_end::ProcessEnd;
@@ -54,16 +55,35 @@ impl OtherProcess {
         self.died(&ProcessEnd::Spent);
     }
 
-    /// A process that has something that is undone is replaced by one that does not get it.
+    /// A process that has something that is undone is replaced by one that does not get it, and one that has not begun by one that
+    /// knows what was printed.
     pub(crate) fn undo(&mut self, after: Slot) {
-        let must_be_replaced = self.work_log.undo(after);
+        let undone = self.work_log.undo(after);
         self.left_out.retain(|(slot, _), _| *slot <= after);
         self.newest = self.newest.min(after);
         // What is executed in place of it may print. What earlier starts printed is not printed again.
-        self.told = self.told.min(after.max(self.config.quiet_upto));
+        let told = self.told.min(after.max(self.config.quiet_upto));
+        let is_told = std::mem::replace(&mut self.told, told) > told;
+        // In the undone state.
+        self.ended_reads = EndedReads::default();
         self.undecided.take_if(|(slot, _)| *slot > after);
+        self.scratch.undo(after);
         self.is_shortening = self.undecided.is_some() || self.work_log.is_shortening();
-        if must_be_replaced {
+        let is_at = |death: &mut Death| {
+            death
+                .call
+                .as_ref()
+                .is_some_and(|call| call.slot > Some(after))
+        };
+        if self.last_death.take_if(is_at).is_some() {
+            self.watch.release();
+            if matches!(self.life, Life::Over) {
+                let until = Instant::now();
+                self.life = Life::Waiting { until };
+            }
+        }
+        let is_up = matches!(self.life, Life::Up { .. });
+        if is_told || undone == Some(Sent::Already) || undone.is_some() && !is_up {
             self.replace();
         }
         self.events.push(HostEvent::Undone { after });

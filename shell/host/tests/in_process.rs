@@ -261,3 +261,23 @@ fn timers_of_what_is_undone_are_undone_and_told() {
         [HostEvent::Due { at: None }, HostEvent::Undone { after }]
     );
 }
+
+/// The group skips the call after another leader proposed it anew.
+#[test]
+fn a_call_that_was_executed_and_undone_can_be_skipped() {
+    let mut host = host_of("rust:counter").unwrap();
+    let stamp = Stamp::default();
+    host.speculate(Slot(1), stamp, one("add", &[1]));
+    host.undo(Slot::ZERO);
+    host.skip(Slot(1), 0);
+    host.execute(Slot(1), stamp, one("add", &[1]));
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(next_events(&mut host));
+    }
+    let HostEvent::Executed { results, .. } = &seen[2] else {
+        panic!("{seen:?}")
+    };
+    let outcomes: Vec<&Outcome> = results.outcomes().collect();
+    assert_eq!(outcomes, [&Outcome::Skipped]);
+}

@@ -265,15 +265,15 @@ fn timers_of_what_is_undone_are_undone_and_told() {
 /// A slot that went ahead without calls is decided with one that the group skips: the replica undoes what is behind it, and hands it
 /// in with the skip.
 #[test]
-fn a_skip_of_the_slot_after_which_all_is_undone_counts() {
+fn a_skip_of_a_slot_that_was_taken_for_an_empty_one_counts() {
     let mut host = host_of("rust:counter").unwrap();
     let stamp = Stamp::default();
     host.execute(Slot(1), stamp, one("add", &[1]));
     host.speculate(Slot(3), stamp, one("add", &[100]));
     host.flush();
-    host.undo(Slot(2));
+    host.undo(Slot(1));
     let mut seen = Vec::new();
-    while !seen.contains(&HostEvent::Undone { after: Slot(2) }) {
+    while !seen.contains(&HostEvent::Undone { after: Slot(1) }) {
         seen.extend(next_events(&mut host));
     }
     host.skip(Slot(2), 0);
@@ -282,4 +282,24 @@ fn a_skip_of_the_slot_after_which_all_is_undone_counts() {
     let slot = Slot(2);
     let results = vec![Outcome::Skipped].into();
     assert_eq!(seen, [HostEvent::Executed { slot, results }]);
+}
+
+/// The group skips the call after another leader proposed it anew.
+#[test]
+fn a_call_that_was_executed_and_undone_can_be_skipped() {
+    let mut host = host_of("rust:counter").unwrap();
+    let stamp = Stamp::default();
+    host.speculate(Slot(1), stamp, one("add", &[1]));
+    host.undo(Slot::ZERO);
+    host.skip(Slot(1), 0);
+    host.execute(Slot(1), stamp, one("add", &[1]));
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(next_events(&mut host));
+    }
+    let HostEvent::Executed { results, .. } = &seen[2] else {
+        panic!("{seen:?}")
+    };
+    let outcomes: Vec<&Outcome> = results.outcomes().collect();
+    assert_eq!(outcomes, [&Outcome::Skipped]);
 }

@@ -7,7 +7,8 @@ use quorate_host::{
     Host, HostConfig, HostEvent, HostedObject, PythonConfig, call_payload, returned_int,
 };
 use quorate_ordering::ReadId;
-use quorate_types::{Call, CommandId, ObjectId, Slot, SlotResults, Stamp};
+use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, SlotResults, Stamp};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn account() -> Host {
+    account_of(PythonConfig::default().budgets)
+}
+
+fn account_of(budgets: BTreeMap<ObjectId, u64>) -> Host {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let interpreter = std::env::var_os("QUORATE_PYTHON")
         .map_or_else(|| root.join("../../.venv/bin/python"), PathBuf::from);
@@ -28,6 +33,7 @@ fn account() -> Host {
         python: PythonConfig {
             interpreter: Some(interpreter),
             paths: vec![root.join("tests/objects")],
+            budgets,
             ..PythonConfig::default()
         },
     })
@@ -57,8 +63,13 @@ fn events(host: &mut Host, count: usize) -> Vec<HostEvent> {
         host.flush();
         host.poll(&mut new);
         seen.extend(new.drain(..).filter(|event| {
-            assert!(!matches!(event, HostEvent::Down { .. }), "{event:?}");
-            !matches!(event, HostEvent::Up | HostEvent::Due { .. })
+            if let HostEvent::Down { reason, .. } = event {
+                assert!(reason.contains("--budget"), "{event:?}");
+            }
+            !matches!(
+                event,
+                HostEvent::Up | HostEvent::Due { .. } | HostEvent::Down { .. }
+            )
         }));
         assert!(began.elapsed() < PATIENCE, "only these came: {seen:?}");
         let wake = host.next_wake().unwrap_or(began + PATIENCE);
@@ -143,6 +154,47 @@ fn an_image_of_an_undecided_state_is_no_base_of_the_next_process() {
         );
     }
     events(&mut host, 1 + many as usize);
+    host.undo(Slot(1));
+    host.execute(Slot(2), stamp, deposit(5));
+    let undone = HostEvent::Undone { after: Slot(1) };
+    assert_eq!(events(&mut host, 2), [undone, executed(2, 6)]);
+}
+
+#[test]
+fn a_process_that_has_not_answered_what_is_undone_is_replaced() {
+    let mut host = account();
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, deposit(1));
+    assert_eq!(events(&mut host, 1), [executed(1, 1)]);
+    let first = host.process_id();
+    host.speculate(Slot(2), stamp, deposit(10));
+    // The process has it, and nobody reads its answer.
+    host.flush();
+    host.undo(Slot(1));
+    host.execute(Slot(2), stamp, deposit(5));
+    let undone = HostEvent::Undone { after: Slot(1) };
+    assert_eq!(events(&mut host, 2), [undone, executed(2, 6)]);
+    assert_ne!(host.process_id(), first);
+}
+
+#[test]
+fn a_call_that_took_too_many_steps_is_left_out_no_longer_than_it_is_there() {
+    let mut host = account_of(BTreeMap::from([(ObjectId(1), 10_000)]));
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, deposit(1));
+    let payload = call_payload("spin", &[1_000_000]);
+    let spins = deposit(0).into_iter();
+    let spins = spins.map(|call| Call {
+        payload: payload.clone(),
+        ..call
+    });
+    host.speculate(Slot(2), stamp, spins.collect::<Vec<_>>());
+    let told = events(&mut host, 2);
+    let HostEvent::Executed { results, .. } = &told[1] else {
+        panic!("{told:?}")
+    };
+    let is_raised = |outcome: &Outcome| matches!(outcome, Outcome::Raised(_));
+    assert!(results.outcomes().all(is_raised), "{results:?}");
     host.undo(Slot(1));
     host.execute(Slot(2), stamp, deposit(5));
     let undone = HostEvent::Undone { after: Slot(1) };

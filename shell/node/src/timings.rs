@@ -90,8 +90,8 @@ pub(crate) struct Timings {
     histograms: Histograms,
     /// When calls of clients here arrived, of those that are timed. At most `TIMED_CALLS`.
     arrived: HashMap<CommandId, Time>,
-    /// Slots that the objects have before they are decided, and the calls of them that are timed. At most `TIMED_CALLS`.
-    ahead: VecDeque<(Slot, Vec<CommandId>)>,
+    /// Slots that the objects have before they are decided, their steps, and the calls that are timed. At most `TIMED_CALLS`.
+    ahead: VecDeque<(Slot, usize, Vec<CommandId>)>,
     /// Slots whose calls the objects have, and since when. At most `TIMED_CALLS`.
     executing: VecDeque<(Slot, Time)>,
 }
@@ -127,23 +127,26 @@ impl Timings {
             Output::Execute { slot, steps, .. } => {
                 let calls = self.timed_calls(steps);
                 self.decided(now, &calls);
-                self.begun(now, *slot, steps);
+                self.counted(*slot, steps.len());
+                self.begun(now, *slot);
             }
             Output::Speculate { slot, steps, .. } => {
                 if self.ahead.len() < TIMED_CALLS {
-                    self.ahead.push_back((*slot, self.timed_calls(steps)));
+                    let ahead = (*slot, steps.len(), self.timed_calls(steps));
+                    self.ahead.push_back(ahead);
                 }
-                self.begun(now, *slot, steps);
+                self.begun(now, *slot);
             }
             Output::Confirm { slot } => {
-                while self.ahead.front().is_some_and(|(at, _)| at <= slot)
-                    && let Some((_, calls)) = self.ahead.pop_front()
+                while self.ahead.front().is_some_and(|(at, ..)| at <= slot)
+                    && let Some((at, count, calls)) = self.ahead.pop_front()
                 {
                     self.decided(now, &calls);
+                    self.counted(at, count);
                 }
             }
             Output::Undo { after } => {
-                self.ahead.retain(|(slot, _)| slot <= after);
+                self.ahead.retain(|(slot, ..)| slot <= after);
                 self.executing.retain(|(slot, _)| slot <= after);
             }
             Output::Reply { message, .. } => self.answered(now, message),
@@ -167,13 +170,16 @@ impl Timings {
         }
     }
 
-    /// The objects get the steps of a slot.
-    fn begun(&mut self, now: Time, slot: Slot, steps: &SlotSteps) {
-        if !slot.0.is_multiple_of(TIMED_SLOTS) {
-            return;
+    /// A slot is decided with so many steps.
+    fn counted(&mut self, slot: Slot, steps: usize) {
+        if slot.0.is_multiple_of(TIMED_SLOTS) {
+            self.histograms.batch.observe(steps as f64);
         }
-        self.histograms.batch.observe(steps.len() as f64);
-        if self.executing.len() < TIMED_CALLS {
+    }
+
+    /// The objects get the steps of a slot.
+    fn begun(&mut self, now: Time, slot: Slot) {
+        if slot.0.is_multiple_of(TIMED_SLOTS) && self.executing.len() < TIMED_CALLS {
             self.executing.push_back((slot, now));
         }
     }
@@ -311,5 +317,25 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    /// "Calls in one decided slot": one that is undone is none, and one that is executed twice is one.
+    #[test]
+    fn a_slot_counts_among_the_decided_ones_once_it_is_decided() {
+        let histograms = Histograms::new();
+        let mut timings = Timings::new(histograms.clone());
+        let slot = Slot(TIMED_SLOTS);
+        let speculate: Output<()> = Output::Speculate {
+            slot,
+            stamp: quorate_types::Stamp::default(),
+            steps: steps(),
+        };
+        timings.put_out(Time(1), &speculate);
+        let after = slot.previous();
+        timings.put_out(Time(2), &Output::<()>::Undo { after });
+        timings.put_out(Time(3), &speculate);
+        timings.put_out(Time(4), &Output::<()>::Confirm { slot });
+        let text = text(&histograms);
+        assert!(text.contains("batch_calls_count 1"), "{text}");
     }
 }

@@ -100,3 +100,34 @@ fn pages_follow_each_other_and_leave_no_vote_out() {
         assert_eq!(told, slots, "{most} slots or {bytes} bytes a page");
     }
 }
+
+#[test]
+fn the_replica_is_told_of_another_batch_in_a_slot_and_not_twice_of_one() {
+    let view = ViewId {
+        group: GroupId(1),
+        number: ViewNumber(1),
+    };
+    let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
+    acceptor.set_tells_tentative(true);
+    let mut effects: Effects<()> = Vec::new();
+    let first = Ballot::ZERO.next(view.number, NodeId(1), 1);
+    let second = first.next(view.number, NodeId(2), 1);
+    let third = second.next(view.number, NodeId(1), 1);
+    let mut told = |ballot, batch: Batch| {
+        acceptor.vote(ballot, Slot(2), batch, &mut effects);
+        let told = effects.drain(..).filter_map(|effect| match effect {
+            Effect::Tentative { slot, batch } => Some((slot, batch)),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(told(first, Batch::noop()), [(Slot(2), Batch::noop())]);
+    assert_eq!(told(second, Batch::noop()), [], "it knows that");
+    let command = quorate_types::Command {
+        id: quorate_types::CommandId::default(),
+        acknowledged: 0,
+        body: quorate_types::Body::Close,
+    };
+    let other = Batch::new(quorate_types::Stamp::default(), vec![command]);
+    assert_eq!(told(third, other.clone()), [(Slot(2), other)]);
+}

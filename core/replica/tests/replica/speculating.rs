@@ -1,11 +1,11 @@
 //! Objects that execute ahead of decisions (High Performance State-Machine Replication, 3.2).
 
-use crate::world::{World, batch, call, id, meta, value};
+use crate::world::{World, batch, call, id, meta, stamp, value};
 use quorate_ordering::Effect;
 use quorate_replica::{Input, Output, Speculated, limits};
 use quorate_types::{
     Batch, Body, Command, Duration, Outcome, ReadLevel, SessionId, Slot, SlotResults, StepResult,
-    ToClient, Value,
+    Time, ToClient, Value,
 };
 
 /// Two replicas, of which n0 leads and executes up to `depth` slots ahead; a session at n0 on connection 5, and another one at n1.
@@ -373,4 +373,76 @@ fn objects_go_no_further_while_large_results_wait_for_decisions() {
     world.input(0, Input::Executed { slot, results });
     votes(&mut world, 1, &batch(vec![call(session, 2, 0, "b")]));
     assert_eq!(sent(&world, speculated), 1);
+}
+
+/// A slot decided without calls is no work for the objects, which would wait for another one that is.
+#[test]
+fn what_is_ahead_is_undone_at_once_where_its_slot_is_decided_without_calls() {
+    let (mut world, session, _) = ahead(4);
+    let before = world.nodes[0].objects.state;
+    let asked = submitted(&mut world, session, 1, "a");
+    let own = batch(vec![asked]);
+    votes(&mut world, 0, &own);
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    decides(&mut world, &batch(vec![]));
+    assert_eq!(sent(&world, undone), 1);
+    assert_eq!(world.outcome(6), Some(value(before)), "no read waits");
+}
+
+/// Objects read the time of their slot, which rises with that of the slots before.
+#[test]
+fn a_slot_that_was_executed_at_another_time_is_undone() {
+    let (mut world, session, other) = ahead(4);
+    let known = vec![call(other, 1, 0, "x")];
+    world.decide(known.clone());
+    votes(&mut world, 0, &batch(vec![]));
+    let asked = submitted(&mut world, session, 1, "a");
+    let own = batch(vec![asked]);
+    votes(&mut world, 1, &own);
+    // Its call is not executed again, and its time counts.
+    decides(&mut world, &Batch::new(stamp(Time(u64::MAX / 2)), known));
+    assert_eq!(sent(&world, undone), 0);
+    decides(&mut world, &own);
+    assert_eq!(sent(&world, undone), 1);
+    assert_eq!(world.nodes[0].objects.state, world.nodes[1].objects.state);
+}
+
+#[test]
+fn a_read_that_is_asked_again_says_up_to_which_slot_it_shows_the_state() {
+    let (mut world, session, other) = ahead(4);
+    for (later, text) in ["a", "b"].into_iter().enumerate() {
+        let asked = submitted(&mut world, session, later as u64 + 1, text);
+        votes(&mut world, later as u64, &batch(vec![asked]));
+    }
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    let first = batch(vec![call(session, 1, 0, "a")]);
+    decides(&mut world, &first);
+    let executed = world.shared.borrow().last();
+    let right = value(world.nodes[1].objects.state);
+    assert_eq!(world.take_told(6), [], "it saw the second call");
+    world.decide(vec![call(other, 1, 0, "x")]);
+    let told = world.take_told(6);
+    let [ToClient::Read { slot, outcome, .. }] = told.as_slice() else {
+        panic!("one answer, not {told:?}");
+    };
+    assert_eq!((*slot, outcome), (executed, &right));
+}
+
+/// A host process that is replaced answers after it has gone back what it had been asked before.
+#[test]
+fn a_read_answered_after_some_of_it_was_undone_waits_for_what_was_not() {
+    let (mut world, session, _) = ahead(4);
+    let before = world.nodes[0].objects.state;
+    votes(&mut world, 0, &batch(vec![call(session, 1, 0, "a")]));
+    votes(&mut world, 1, &batch(vec![call(session, 2, 0, "b")]));
+    world.nodes[0].objects.answers_left = Some(0);
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    votes(&mut world, 1, &batch(vec![call(session, 2, 0, "c")]));
+    assert_eq!(sent(&world, undone), 1);
+    world.nodes[0].objects.answers_reads_anew();
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    assert_eq!(world.take_told(6), [], "the first call is not decided");
+    decides(&mut world, &batch(vec![]));
+    assert_eq!(world.outcome(6), Some(value(before)));
 }

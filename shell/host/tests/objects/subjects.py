@@ -97,6 +97,10 @@ class Account:
         # Within C, where no steps are counted.
         all(itertools.repeat(True))
 
+    def spin(self, rounds):
+        for _ in range(rounds):
+            self.balance += 1
+
     def escape(self):
         threading.Thread(target=print).start()
 

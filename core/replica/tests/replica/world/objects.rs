@@ -102,6 +102,20 @@ impl Objects {
         self.inputs.pop_front()
     }
 
+    /// Reads that are not answered are answered after all else that waits, of the present state.
+    pub(crate) fn answers_reads_anew(&mut self) {
+        let is_answer = |input: &Input<Message>| matches!(input, Input::Queried { .. });
+        let inputs = std::mem::take(&mut self.inputs).into_iter();
+        let (mut reads, others): (VecDeque<_>, VecDeque<_>) = inputs.partition(is_answer);
+        for read in &mut reads {
+            if let Input::Queried { outcome, .. } = read {
+                *outcome = value(self.state);
+            }
+        }
+        self.inputs = others;
+        self.inputs.append(&mut reads);
+    }
+
     pub(crate) fn perform(&mut self, output: Output<Message>) {
         match output {
             Output::Execute { slot, stamp, steps } => {

@@ -167,6 +167,8 @@ pub(super) struct Objects {
     undecided: BTreeSet<Slot>,
     /// The states before those of them that were executed.
     before: BTreeMap<Slot, Vec<Bytes>>,
+    /// What the map holds by a change of its own, which no call made and none takes back.
+    altered: Option<i64>,
 }
 
 impl Objects {
@@ -184,6 +186,7 @@ impl Objects {
             is_replaying: false,
             undecided: BTreeSet::new(),
             before: BTreeMap::new(),
+            altered: None,
         }
     }
 
@@ -212,6 +215,9 @@ impl Objects {
         self.undecided.split_off(&after.next());
         if let Some((_, images)) = self.before.split_off(&after.next()).into_iter().next() {
             self.objects = made(&self.specs, &images).expect("its own images");
+            if let Some(value) = self.altered {
+                self.alter(value);
+            }
         }
         self.queue.push_back(Work::Undone { after });
     }
@@ -225,6 +231,7 @@ impl Objects {
 
     /// Changes the map by itself, at a key that nobody calls.
     pub(super) fn alter(&mut self, value: i64) {
+        self.altered = Some(value);
         let map = MAP;
         let call = Call {
             id: CommandId {
@@ -458,6 +465,7 @@ impl Objects {
         self.past.clear();
         self.undecided.clear();
         self.before.clear();
+        self.altered = None;
         Some(digest(images))
     }
 }

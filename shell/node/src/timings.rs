@@ -161,7 +161,8 @@ impl Timings {
             return Vec::new();
         }
         let ids = steps.iter().filter_map(|step| Some(step.call()?.id));
-        ids.filter(|id| self.arrived.contains_key(id)).collect()
+        ids.filter(|id| is_timed(*id) && self.arrived.contains_key(id))
+            .collect()
     }
 
     fn decided(&mut self, now: Time, calls: &[CommandId]) {

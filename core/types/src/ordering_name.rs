@@ -46,6 +46,24 @@ impl OrderingName {
         }
     }
 
+    /// Whether the node that is called proposes, and not the leader for it: clients then stay with the node that they found.
+    ///
+    /// ```
+    /// use quorate_types::OrderingName;
+    /// assert!(OrderingName::SPaxos.proposes_where_called());
+    /// assert!(!OrderingName::Paxos.proposes_where_called());
+    /// ```
+    #[must_use]
+    pub fn proposes_where_called(self) -> bool {
+        match self {
+            OrderingName::FastPaxos | OrderingName::SPaxos => true,
+            OrderingName::Paxos
+            | OrderingName::Libpaxos
+            | OrderingName::LibpaxosPlus
+            | OrderingName::RingPaxos => false,
+        }
+    }
+
     /// The lowest level at which a view can name it.
     ///
     /// ```

@@ -11,7 +11,7 @@ use quorate_ordering::{Event, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Attachment, Body, CallPlace, ClosedBy, Command, CommandId, ConnectionId, Duration,
-    FromClient, MemberChange, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot, Tenancy,
+    FromClient, MemberChange, NodeId, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot, Tenancy,
     Time, ToClient, Value,
 };
 
@@ -24,7 +24,7 @@ impl<O: Ordering> Replica<O> {
         message: FromClient,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let leader = self.leader();
+        let leader = self.named_leader();
         if self.connections.heard(from, self.config.own, leader) {
             reply(out, from, ToClient::Leader { leader });
         }
@@ -193,9 +193,17 @@ impl<O: Ordering> Replica<O> {
         self.reads.disconnected(connection);
     }
 
+    /// Whom clients are to call: the leader, or this node where whoever is called proposes.
+    fn named_leader(&self) -> Option<NodeId> {
+        let leader = self.leader();
+        let proposes = self.view().ordering.proposes_where_called()
+            && self.serves_objects().is_ok();
+        leader.map(|leader| if proposes { self.config.own } else { leader })
+    }
+
     /// Tells every client the new leader.
     pub(crate) fn tell_leader(&mut self, out: &mut Vec<Output<O::Message>>) {
-        let leader = self.leader();
+        let leader = self.named_leader();
         for connection in self.connections.take_untold(leader) {
             reply(out, connection, ToClient::Leader { leader });
         }

@@ -1,10 +1,10 @@
 //! How commands are ordered is a part of the view: who may switch it, to what, and what that asks of the group's level.
 
 use crate::views::{WINDOW, change, fill, refusal};
-use crate::world::{World, id, meta};
+use crate::world::{World, id, meta, open};
 use quorate_ordering::Effect;
 use quorate_types::{
-    Body, FromClient, Level, Levels, MemberChange, OrderingName, Refusal, Slot, ToClient,
+    Body, FromClient, Level, Levels, MemberChange, NodeId, OrderingName, Refusal, Slot, ToClient,
     ViewNumber,
 };
 
@@ -220,4 +220,35 @@ fn a_switch_that_a_view_did_not_order_is_not_ordered_in_the_next_one() {
     assert_eq!(world.nodes[0].replica.status().ordering.waiting, 0);
     let lowered = (ViewNumber(2), Level(20), OrderingName::Paxos);
     assert_eq!(view_of(&world, 0), lowered);
+}
+
+/// A client of a follower is sent to the leader where that one proposes, and stays where the follower does.
+#[test]
+fn clients_stay_with_the_node_that_proposes_what_it_is_called_with() {
+    let led_to = |ordering: OrderingName| {
+        let mut world = ordered(ordering.level().max(TOP), ordering);
+        world.told.clear();
+        world.say(1, 5, open(1));
+        let named = world.told.iter().find_map(|(_, told)| match told {
+            ToClient::Leader { leader } => Some(*leader),
+            _ => None,
+        });
+        named.flatten()
+    };
+    assert_eq!(led_to(OrderingName::Paxos), Some(NodeId(0)));
+    assert_eq!(led_to(OrderingName::RingPaxos), Some(NodeId(0)));
+    assert_eq!(led_to(OrderingName::SPaxos), None);
+    assert_eq!(led_to(OrderingName::FastPaxos), None);
+}
+
+/// A replica that has to fetch its state first answers nothing: its clients go to the leader.
+#[test]
+fn clients_of_a_replica_that_cannot_answer_are_sent_to_the_leader() {
+    let mut world = ordered(OrderingName::SPaxos.level(), OrderingName::SPaxos);
+    world.input(1, quorate_replica::Input::Host { is_up: false });
+    world.told.clear();
+    world.say(1, 5, open(1));
+    let leader = Some(NodeId(0));
+    let named = |(_, told): &(_, ToClient)| *told == ToClient::Leader { leader };
+    assert!(world.told.iter().any(named), "{:?}", world.told);
 }

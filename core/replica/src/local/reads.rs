@@ -4,6 +4,7 @@
 //! log, opened after all of them had arrived. A group's confirmation is used once.
 
 use crate::limits::{READS_BYTES, READS_WAITING};
+use crate::replicated::kept::weight;
 use quorate_ordering::ReadId;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -74,8 +75,6 @@ pub(crate) struct Query {
     pub(crate) until: Option<Time>,
     /// The newest slot in the state that it shows that was not decided when it was asked.
     pub(crate) observed: Option<Slot>,
-    /// The answer, while that slot is not decided.
-    pub(crate) answer: Option<Outcome>,
 }
 
 /// A read of any state that waits for a slot.
@@ -97,8 +96,8 @@ pub(crate) struct Reads {
     asked: BTreeMap<ReadId, (Way, Group)>,
     ready: VecDeque<Ready>,
     queries: BTreeMap<ReadId, Query>,
-    /// Queries that are answered and wait for a decision.
-    answered: usize,
+    /// What the objects answered, by the slot whose decision it waits for.
+    answered: BTreeMap<(Slot, ReadId), Outcome>,
     /// Bytes of reads that the objects have and that were refused: the host keeps them, so they take their place until it
     /// answers.
     given_up: BTreeMap<ReadId, usize>,
@@ -107,7 +106,7 @@ pub(crate) struct Reads {
     /// Connections that ended in this turn: nobody hears the answers to their reads. At most one for each connection.
     gone: BTreeSet<ConnectionId>,
     count: usize,
-    /// Of the payloads of reads without an answer.
+    /// Of the payloads of reads without an answer, and of the answers that wait.
     bytes: usize,
     keepalives: usize,
 }
@@ -335,16 +334,15 @@ impl Reads {
 
     /// Takes the reads that the objects have: what they answer later is told to nobody.
     pub(crate) fn give_up_queries(&mut self) -> Vec<Read> {
-        let mut reads = Vec::with_capacity(self.queries.len());
+        let answered = std::mem::take(&mut self.answered);
+        let answered = self.take_queries(answered);
+        let mut reads: Vec<Read> = (answered.into_iter())
+            .map(|(query, _)| query.read)
+            .collect();
         for (id, query) in std::mem::take(&mut self.queries) {
-            if query.answer.is_some() {
-                self.went([&query.read].into_iter());
-            } else {
-                self.given_up.insert(id, query.read.payload.len());
-            }
+            self.given_up.insert(id, query.read.payload.len());
             reads.push(query.read);
         }
-        self.answered = 0;
         reads
     }
 
@@ -353,32 +351,41 @@ impl Reads {
         self.queries.get(&id)?.observed
     }
 
-    /// The objects answered, and what they showed is not decided.
+    /// The objects answered, and what they showed is not decided. The answer takes room until it is.
     pub(crate) fn keep_answer(&mut self, id: ReadId, outcome: Outcome) {
-        if let Some(query) = self.queries.get_mut(&id) {
-            query.answer = Some(outcome);
-            self.answered += 1;
+        if let Some(slot) = self.observed(id) {
+            self.bytes += weight(&outcome);
+            self.answered.insert((slot, id), outcome);
         }
     }
 
-    /// Takes the reads that are answered and whose newest slot is one of these.
-    pub(crate) fn take_answered(
+    /// Takes the reads that are answered and show nothing from `undecided` on.
+    pub(crate) fn take_decided(&mut self, undecided: Option<Slot>) -> Vec<(Query, Outcome)> {
+        let rest = match undecided {
+            Some(slot) => self.answered.split_off(&(slot, ReadId(0))),
+            None => BTreeMap::new(),
+        };
+        let taken = std::mem::replace(&mut self.answered, rest);
+        self.take_queries(taken)
+    }
+
+    /// Takes the reads that are answered and show slots after this one.
+    pub(crate) fn take_undone(&mut self, after: Slot) -> Vec<Query> {
+        let taken = self.answered.split_off(&(after.next(), ReadId(0)));
+        let taken = self.take_queries(taken).into_iter();
+        taken.map(|(query, _)| query).collect()
+    }
+
+    fn take_queries(
         &mut self,
-        is_meant: impl Fn(Slot) -> bool,
+        answered: BTreeMap<(Slot, ReadId), Outcome>,
     ) -> Vec<(Query, Outcome)> {
-        if self.answered == 0 {
-            return Vec::new();
+        let mut taken = Vec::with_capacity(answered.len());
+        for ((_, id), outcome) in answered {
+            self.bytes -= weight(&outcome);
+            let query = self.queries.remove(&id);
+            taken.extend(query.map(|query| (query, outcome)));
         }
-        let is_taken =
-            |query: &Query| query.answer.is_some() && query.observed.is_some_and(&is_meant);
-        let ids = self.queries.iter().filter(|(_, query)| is_taken(query));
-        let ids: Vec<ReadId> = ids.map(|(id, _)| *id).collect();
-        let mut taken = Vec::with_capacity(ids.len());
-        for mut query in ids.iter().filter_map(|id| self.queries.remove(id)) {
-            let answer = query.answer.take();
-            taken.extend(answer.map(|outcome| (query, outcome)));
-        }
-        self.answered -= taken.len();
         self.went(taken.iter().map(|(query, _)| &query.read));
         taken
     }
@@ -431,9 +438,65 @@ impl Reads {
         let payloads = waiting.map(|read| read.payload.len());
         let given_up = self.given_up.values();
         assert_eq!(payloads.clone().count() + given_up.len(), self.count);
-        let bytes = payloads.sum::<usize>() + given_up.sum::<usize>();
+        let answers = self.answered.values().map(weight);
+        let bytes = payloads.sum::<usize>() + given_up.sum::<usize>() + answers.sum::<usize>();
         assert_eq!(bytes, self.bytes);
-        let answered = self.queries.values().filter(|query| query.answer.is_some());
-        assert_eq!(answered.count(), self.answered);
+        let kept = |(slot, id): &(Slot, ReadId)| self.observed(*id) == Some(*slot);
+        assert!(self.answered.keys().all(kept));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(reads: &mut Reads, request: u64, observed: Slot) -> ReadId {
+        let read = Read {
+            to: ConnectionId(1),
+            request,
+            object: ObjectId(1),
+            payload: Value::default(),
+        };
+        reads.query(Query {
+            read,
+            slot: Slot(1),
+            current_at: None,
+            until: None,
+            observed: Some(observed),
+        })
+    }
+
+    fn told(bytes: usize) -> Outcome {
+        Outcome::Returned(Value::from(vec![0; bytes]))
+    }
+
+    #[test]
+    fn an_answer_that_waits_for_a_decision_takes_room() {
+        let mut reads = Reads::default();
+        let id = asked(&mut reads, 1, Slot(2));
+        reads.keep_answer(id, told(READS_BYTES));
+        reads.check();
+        assert!(reads.is_full());
+        assert_eq!(reads.take_decided(None).len(), 1);
+        reads.check();
+        assert!(!reads.is_full());
+    }
+
+    #[test]
+    fn answers_leave_when_what_they_show_is_decided_or_undone() {
+        let mut reads = Reads::default();
+        for slot in 2..=4 {
+            let id = asked(&mut reads, slot, Slot(slot));
+            reads.keep_answer(id, told(1));
+        }
+        let requests = |taken: &[(Query, Outcome)]| -> Vec<u64> {
+            taken.iter().map(|(query, _)| query.read.request).collect()
+        };
+        assert_eq!(requests(&reads.take_decided(Some(Slot(3)))), [2]);
+        let undone = reads.take_undone(Slot(3));
+        assert_eq!(undone.len(), 1);
+        assert_eq!(undone[0].read.request, 4);
+        assert_eq!(requests(&reads.take_decided(None)), [3]);
+        reads.check();
     }
 }

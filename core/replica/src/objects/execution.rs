@@ -137,7 +137,6 @@ impl<O: Ordering> Replica<O> {
             until: None,
             read,
             observed: None,
-            answer: None,
         };
         self.query(query, out);
     }
@@ -228,7 +227,6 @@ impl<O: Ordering> Replica<O> {
                     current_at: None,
                     until,
                     observed: None,
-                    answer: None,
                 };
                 self.query(query, out);
             }
@@ -260,10 +258,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Answers the reads whose state is decided by now.
     pub(crate) fn answer_observed(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        let speculation = &self.speculation;
-        let answered = self
-            .reads
-            .take_answered(|slot| speculation.is_decided(slot));
+        let answered = self.reads.take_decided(self.speculation.undecided());
         for (query, outcome) in answered {
             self.answer_query(now, query, outcome, out);
         }
@@ -271,7 +266,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Asks again what was read of a state that is undone after `after`.
     pub(crate) fn ask_undone(&mut self, after: Slot, out: &mut Vec<Output<O::Message>>) {
-        for (query, _) in self.reads.take_answered(|slot| slot > after) {
+        for query in self.reads.take_undone(after) {
             self.ask_again(query, out);
         }
     }

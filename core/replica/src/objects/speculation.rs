@@ -67,7 +67,12 @@ impl Speculation {
 
     /// Whether everything up to `slot` that was executed ahead is decided.
     pub(crate) fn is_decided(&self, slot: Slot) -> bool {
-        self.ahead.front().is_none_or(|ahead| ahead.slot > slot)
+        self.undecided().is_none_or(|undecided| undecided > slot)
+    }
+
+    /// The first slot that the objects have executed and that is not decided.
+    pub(crate) fn undecided(&self) -> Option<Slot> {
+        self.ahead.front().map(|ahead| ahead.slot)
     }
 
     /// Whether what the objects tell of `slot`, or told of a state with it, is undone.

@@ -2,89 +2,38 @@
 //!
 //! Needs an interpreter with the package installed, as `python.rs`.
 
-use bytes::Bytes;
-use quorate_host::{
-    Host, HostConfig, HostEvent, HostedObject, PythonConfig, call_payload, returned_int,
-};
-use quorate_ordering::ReadId;
-use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, SlotResults, Stamp};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+mod driving;
+mod undone;
 
-/// No test waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+use driving::{OBJECT, call, drive, executed, host_of, one};
+use quorate_host::{Host, HostEvent, call_payload, returned_int};
+use quorate_ordering::ReadId;
+use quorate_types::{Call, Outcome, Slot, Stamp};
+use std::collections::BTreeMap;
 
 fn account() -> Host {
-    account_of(PythonConfig::default().budgets)
-}
-
-fn account_of(budgets: BTreeMap<ObjectId, u64>) -> Host {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let interpreter = std::env::var_os("QUORATE_PYTHON")
-        .map_or_else(|| root.join("../../.venv/bin/python"), PathBuf::from);
-    Host::open(HostConfig {
-        objects: vec![HostedObject {
-            id: ObjectId(1),
-            name: "it".to_owned(),
-            class: "subjects:Account".to_owned(),
-            arguments: Bytes::new(),
-        }],
-        python: PythonConfig {
-            interpreter: Some(interpreter),
-            paths: vec![root.join("tests/objects")],
-            budgets,
-            ..PythonConfig::default()
-        },
-    })
-    .unwrap()
+    host_of("subjects:Account", |_| {})
 }
 
 fn deposit(amount: i64) -> Vec<Call> {
-    vec![Call {
-        index: 0,
-        id: CommandId::default(),
-        object: ObjectId(1),
-        payload: call_payload("deposit", &[amount]),
-    }]
+    one("deposit", &[amount])
 }
 
-/// The next `count` events that tell of calls, reads and going back, as the node waits for them.
+/// The next `count` events that tell of calls, reads and going back.
 fn events(host: &mut Host, count: usize) -> Vec<HostEvent> {
-    let mut poll = mio::Poll::new().unwrap();
-    let fd = host.fd();
-    let mut source = mio::unix::SourceFd(&fd);
-    poll.registry()
-        .register(&mut source, mio::Token(7), mio::Interest::READABLE)
-        .unwrap();
-    let began = Instant::now();
-    let (mut seen, mut new) = (Vec::new(), Vec::new());
-    while seen.len() < count {
-        host.flush();
-        host.poll(&mut new);
-        seen.extend(new.drain(..).filter(|event| {
-            if let HostEvent::Down { reason, .. } = event {
-                assert!(reason.contains("--budget"), "{event:?}");
-            }
-            !matches!(
-                event,
-                HostEvent::Up | HostEvent::Due { .. } | HostEvent::Down { .. }
-            )
-        }));
-        assert!(began.elapsed() < PATIENCE, "only these came: {seen:?}");
-        let wake = host.next_wake().unwrap_or(began + PATIENCE);
-        let wait = wake.saturating_duration_since(Instant::now());
-        let wait = wait.min(Duration::from_millis(100));
-        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
-            .unwrap();
-    }
-    seen
-}
-
-fn executed(slot: u64, sum: i64) -> HostEvent {
-    let results = SlotResults::from(vec![returned_int(sum)]);
-    let slot = Slot(slot);
-    HostEvent::Executed { slot, results }
+    let tells = |event: &HostEvent| {
+        if let HostEvent::Down { reason, .. } = event {
+            assert!(reason.contains("--budget"), "{event:?}");
+        }
+        !matches!(
+            event,
+            HostEvent::Up | HostEvent::Due { .. } | HostEvent::Down { .. }
+        )
+    };
+    let seen = drive(host, |seen| {
+        seen.iter().filter(|event| tells(event)).count() >= count
+    });
+    seen.into_iter().filter(tells).collect()
 }
 
 /// Claim rp-130.
@@ -102,7 +51,7 @@ fn a_process_that_executed_what_is_undone_is_replaced_and_its_reads_are_answered
     host.undo(Slot(2));
     host.execute(Slot(3), stamp, deposit(5));
     let read = ReadId(9);
-    host.query(read, ObjectId(1), call_payload("balance_now", &[]));
+    host.query(read, OBJECT, call_payload("balance_now", &[]));
     let outcome = returned_int(16);
     assert_eq!(
         events(&mut host, 3),
@@ -136,12 +85,7 @@ fn an_image_of_an_undecided_state_is_no_base_of_the_next_process() {
     let mut host = account();
     let stamp = Stamp::default();
     host.execute(Slot(1), stamp, deposit(1));
-    let note = || Call {
-        index: 0,
-        id: CommandId::default(),
-        object: ObjectId(1),
-        payload: call_payload("note", &[7]),
-    };
+    let note = || call(0, "note", &[7]);
     let most = quorate_host::limits::WORK_LOG_BYTES_MAX;
     // Each weighs more than a hundred bytes in the work log.
     let slots = most as u64 / 100;
@@ -179,16 +123,11 @@ fn a_process_that_has_not_answered_what_is_undone_is_replaced() {
 
 #[test]
 fn a_call_that_took_too_many_steps_is_left_out_no_longer_than_it_is_there() {
-    let mut host = account_of(BTreeMap::from([(ObjectId(1), 10_000)]));
+    let budgets = BTreeMap::from([(OBJECT, 10_000)]);
+    let mut host = host_of("subjects:Account", |python| python.budgets = budgets);
     let stamp = Stamp::default();
     host.execute(Slot(1), stamp, deposit(1));
-    let payload = call_payload("spin", &[1_000_000]);
-    let spins = deposit(0).into_iter();
-    let spins = spins.map(|call| Call {
-        payload: payload.clone(),
-        ..call
-    });
-    host.speculate(Slot(2), stamp, spins.collect::<Vec<_>>());
+    host.speculate(Slot(2), stamp, one("spin", &[1_000_000]));
     let told = events(&mut host, 2);
     let HostEvent::Executed { results, .. } = &told[1] else {
         panic!("{told:?}")

@@ -1,56 +1,18 @@
 //! What is left of slots that were executed ahead of decisions by a Python object, and undone.
 //!
-//! Needs an interpreter with the package installed, as `python.rs`. Hosts are driven as the replica does it: it undoes everything when
-//! it hears that the host is down, and hands in the same slots again when the host is up.
+//! Hosts are driven as the replica does it: it undoes everything when it hears that the host is down, and hands in the same slots again
+//! when the host is up.
 
+use crate::driving::{OBJECT, PATIENCE, call, drive, executed, host_of, one};
 use bytes::Bytes;
-use quorate_host::{
-    Host, HostConfig, HostEvent, HostedObject, Image, ObjectImage, PythonConfig, call_payload,
-    returned_int,
-};
+use quorate_host::{Host, HostEvent, Image, ObjectImage, PythonConfig, call_payload, returned_int};
 use quorate_ordering::ReadId;
-use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, SlotResults, Stamp, Wall};
+use quorate_types::{Call, Outcome, Slot, SlotResults, Stamp, Wall};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// No test waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-const OBJECT: ObjectId = ObjectId(1);
-
 fn host_with(change: impl FnOnce(&mut PythonConfig)) -> Host {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let interpreter = std::env::var_os("QUORATE_PYTHON")
-        .map_or_else(|| root.join("../../.venv/bin/python"), PathBuf::from);
-    let mut python = PythonConfig {
-        interpreter: Some(interpreter),
-        paths: vec![root.join("tests/objects")],
-        ..PythonConfig::default()
-    };
-    change(&mut python);
-    Host::open(HostConfig {
-        objects: vec![HostedObject {
-            id: OBJECT,
-            name: "it".to_owned(),
-            class: "ahead:Ahead".to_owned(),
-            arguments: Bytes::new(),
-        }],
-        python,
-    })
-    .unwrap()
-}
-
-fn call(index: u32, method: &str, arguments: &[i64]) -> Call {
-    Call {
-        index,
-        id: CommandId::default(),
-        object: OBJECT,
-        payload: call_payload(method, arguments),
-    }
-}
-
-fn one(method: &str, arguments: &[i64]) -> Vec<Call> {
-    vec![call(0, method, arguments)]
+    host_of("ahead:Ahead", change)
 }
 
 fn stamp() -> Stamp {
@@ -62,27 +24,7 @@ fn stamp() -> Stamp {
 
 /// Drives the host until an event of these comes; gives back all that came.
 fn until(host: &mut Host, is_last: impl Fn(&HostEvent) -> bool) -> Vec<HostEvent> {
-    let mut poll = mio::Poll::new().unwrap();
-    let fd = host.fd();
-    let mut source = mio::unix::SourceFd(&fd);
-    poll.registry()
-        .register(&mut source, mio::Token(7), mio::Interest::READABLE)
-        .unwrap();
-    let began = Instant::now();
-    let mut seen = Vec::new();
-    loop {
-        host.flush();
-        host.poll(&mut seen);
-        if seen.iter().any(&is_last) {
-            return seen;
-        }
-        assert!(began.elapsed() < PATIENCE, "only these came: {seen:?}");
-        let wake = host.next_wake().unwrap_or(began + PATIENCE);
-        let wait = wake.saturating_duration_since(Instant::now());
-        let wait = wait.min(Duration::from_millis(100));
-        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
-            .unwrap();
-    }
+    drive(host, |seen| seen.iter().any(&is_last))
 }
 
 fn is_executed(slot: u64) -> impl Fn(&HostEvent) -> bool {
@@ -95,12 +37,6 @@ fn is_up(event: &HostEvent) -> bool {
 
 fn is_down(event: &HostEvent) -> bool {
     matches!(event, HostEvent::Down { .. })
-}
-
-fn executed(slot: u64, sum: i64) -> HostEvent {
-    let results = SlotResults::from(vec![returned_int(sum)]);
-    let slot = Slot(slot);
-    HostEvent::Executed { slot, results }
 }
 
 fn read(host: &mut Host, method: &str) -> Outcome {
@@ -135,25 +71,6 @@ fn deaths_at_a_call_that_is_undone_each_time_end_no_host_for_good() {
     assert!(seen.contains(&executed(2, 6)), "{seen:?}");
 }
 
-/// The same without the assertion on how the end is told: what is decided is executed.
-#[test]
-fn what_is_decided_is_executed_after_deaths_at_what_is_undone() {
-    let mut host = host_with(|_| {});
-    host.execute(Slot(1), stamp(), one("deposit", &[1]));
-    until(&mut host, is_executed(1));
-    for round in 0..3 {
-        host.speculate(Slot(2), stamp(), one("crash", &[]));
-        until(&mut host, is_down);
-        host.undo(Slot(1));
-        if round < 2 {
-            until(&mut host, is_up);
-        }
-    }
-    host.execute(Slot(2), stamp(), one("deposit", &[5]));
-    let seen = until(&mut host, is_executed(2));
-    assert!(seen.contains(&executed(2, 6)), "{seen:?}");
-}
-
 const CHILD: &str = "QUORATE_TEST_PRINTS";
 
 /// What a host prints in this test, which runs again in a process of its own: an object's output is passed on to standard error.
@@ -163,7 +80,7 @@ fn printed(test: &str) -> Option<String> {
     }
     let own = std::env::current_exe().unwrap();
     let ran = std::process::Command::new(own)
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &format!("undone::{test}"), "--nocapture"])
         .env(CHILD, "1")
         .output()
         .unwrap();

@@ -26,6 +26,8 @@ pub struct Beginning {
     pub records: Vec<Record>,
     /// This node stands at once.
     pub stands: bool,
+    /// It led the view before.
+    pub led_before: bool,
     /// The peers that are linked.
     pub links: Vec<(NodeId, LinkEpoch)>,
 }
@@ -64,6 +66,7 @@ impl Handover {
         };
         Beginning {
             stands: first == Some(config.own),
+            led_before: leader == Some(config.own),
             config,
             records,
             links,

@@ -1,8 +1,8 @@
 //! When a node tries to lead: suspicion of the leader, and the pre-vote before a ballot is used.
 //!
 //! A node that misses its leader first asks whether a majority misses it too. Only then does it begin
-//! phase 1, so a node that returns, or that alone lost its link, replaces no leader. Slots are the
-//! candidate's business.
+//! phase 1, so a node that returns, or that alone lost its link, replaces no leader. The leader of the view before
+//! begins it at once: nobody leads the new view (claim mp-77). Slots are the candidate's business.
 
 use crate::message::{Message, PreVote, PreVoted, TakeOver};
 use crate::{FastPaxos, Part, Seat};
@@ -37,6 +37,8 @@ pub(crate) struct Election {
     pub(crate) highest: Ballot,
     /// Ballots tried since the start.
     pub(crate) begun: u64,
+    /// This node led the view before, and has not stood in this one: there is no leader here that a pre-vote would protect.
+    is_heir: bool,
 }
 
 impl Election {
@@ -53,6 +55,7 @@ impl Election {
             granted: NodeSet::empty(),
             highest: Ballot::ZERO,
             begun: 0,
+            is_heir: false,
         }
     }
 
@@ -62,9 +65,15 @@ impl Election {
         self.preferring_until = None;
     }
 
-    /// It stands after this wait, whoever leads elsewhere.
-    pub(crate) fn stand_after(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// It stands at once, without pre-votes if it led the view before.
+    pub(crate) fn stand_at_once(&mut self, led_before: bool) {
+        self.patience = Duration::ZERO;
+        self.is_heir = led_before;
+    }
+
+    /// Whether it stands as the leader of the view before, and nobody was heard of in this one. Once.
+    fn take_heir(&mut self) -> bool {
+        std::mem::take(&mut self.is_heir) && self.highest == Ballot::ZERO
     }
 
     /// When the leader is missed, if nothing is heard until then.
@@ -86,6 +95,10 @@ impl FastPaxos {
         if let Some(until) = self.seat.stands_back_until(now) {
             self.seat.election.due = Some(until);
             return;
+        }
+        if self.seat.election.take_heir() && self.seat.acceptor.promised() == Ballot::ZERO {
+            self.seat.election.due = None;
+            return self.begin_phase1(now, effects);
         }
         self.seat.election.tries += 1;
         self.seat.election.attempt += 1;

@@ -8,7 +8,7 @@ use crate::leader::Mode;
 use crate::message::{Message, Trimmed};
 use crate::{FastPaxos, Part};
 use quorate_ordering::{Beginning, Config, Damage, Effect, Effects, Handover, Lane};
-use quorate_types::{Duration, NodeSet, Slot, Time};
+use quorate_types::{NodeSet, Slot, Time};
 
 impl FastPaxos {
     /// The view ends with `last`.
@@ -85,6 +85,7 @@ impl FastPaxos {
             config,
             records,
             stands,
+            led_before,
             links,
         } = beginning;
         let mut instance = FastPaxos::new(config.clone(), records, now).unwrap_or_else(|_| {
@@ -98,7 +99,7 @@ impl FastPaxos {
             }
         }
         if stands {
-            instance.seat.election.stand_after(Duration::ZERO);
+            instance.seat.election.stand_at_once(led_before);
         }
         instance
     }

@@ -8,7 +8,7 @@ use crate::message::{Message, Trimmed};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Beginning, Config, Damage, Effect, Effects, Handover, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Duration, NodeSet, Slot, Time};
+use quorate_types::{NodeSet, Slot, Time};
 
 impl MultiPaxos {
     /// The view ends with `last`.
@@ -82,6 +82,7 @@ impl MultiPaxos {
             config,
             records,
             stands,
+            led_before,
             links,
         } = beginning;
         let mut instance = MultiPaxos::new(config.clone(), records, now).unwrap_or_else(|_| {
@@ -95,7 +96,7 @@ impl MultiPaxos {
             }
         }
         if stands {
-            instance.seat.election.stand_after(Duration::ZERO);
+            instance.seat.election.stand_at_once(led_before);
         }
         instance
     }
@@ -134,5 +135,70 @@ impl MultiPaxos {
             | Message::TakeOver(_)
             | Message::Surveyed(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Prepare;
+    use quorate_ordering::{Event, Ordering};
+    use quorate_testkit::{VIEW, view};
+    use quorate_types::{Ballot, Duration, LinkEpoch, NodeId, Persistence, Wall};
+
+    /// Whether it asks for pre-votes, and whether it begins phase 1.
+    fn stands(led_before: bool, hears: Option<Message>) -> (bool, bool) {
+        let now = Time(1_000_000_000);
+        let view = view(3, 3, Persistence::Memory);
+        let beginning = Beginning {
+            config: Config::new(VIEW.group, NodeId(2), 1, view, 2),
+            records: Vec::new(),
+            stands: true,
+            led_before,
+            links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
+        };
+        let mut node = MultiPaxos::begin(now, beginning);
+        let mut effects = Vec::new();
+        if let Some(message) = hears {
+            let (from, link, view) = (NodeId(1), LinkEpoch(1), VIEW);
+            let receive = Event::Receive {
+                from,
+                link,
+                view,
+                message,
+            };
+            node.handle(now, receive, &mut effects);
+        }
+        let later = now + Duration::from_millis(2_000);
+        node.handle(later, Event::Wake, &mut effects);
+        let (wall, entropy) = (Wall(later.0), 0);
+        node.handle(later, Event::TurnEnd { wall, entropy }, &mut effects);
+        let sent = effects.iter().filter_map(|effect| match effect {
+            Effect::Send { message, .. } => Some(message),
+            _ => None,
+        });
+        let sent: Vec<&Message> = sent.collect();
+        let asks = sent.iter().any(|one| matches!(one, Message::PreVote(_)));
+        (
+            asks,
+            sent.iter().any(|one| matches!(one, Message::Prepare(_))),
+        )
+    }
+
+    /// Claim mp-77.
+    #[test]
+    fn who_led_the_view_before_stands_in_the_next_one_without_pre_votes() {
+        assert_eq!(stands(true, None), (false, true));
+        assert_eq!(stands(false, None), (true, false));
+        // Somebody else was faster: it asks whether that one is missed.
+        let ballot = Ballot {
+            view: VIEW.number,
+            round: 1,
+            node: NodeId(1),
+            boot: 1,
+        };
+        let from = Slot(1);
+        let other = Message::Prepare(Prepare { ballot, from });
+        assert_eq!(stands(true, Some(other)), (true, false));
     }
 }

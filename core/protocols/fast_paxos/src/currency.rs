@@ -12,9 +12,10 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
 
 impl Leader {
-    /// Looks whether a quorum that meets all others has heard another heartbeat.
+    /// Looks whether a quorum that meets all others, and orders, has heard another heartbeat.
     pub(crate) fn count_beats(&mut self, seat: &Seat, effects: &mut Effects<Message>) {
-        let needed = seat.quorums.confirm() - 1;
+        let orders = seat.quorums.classic().phase2();
+        let needed = seat.quorums.confirm().max(orders) - 1;
         let heard = seat.peers.acceptors().map(|peer| peer.beat).collect();
         let mut voted = self.voted(seat).max(seat.acceptor.log.highest());
         if planted(Plant::FastAgeOfLeader) {

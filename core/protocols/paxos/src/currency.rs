@@ -9,9 +9,11 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
 
 impl Leader {
-    /// Looks whether a quorum has heard another heartbeat.
+    /// Looks whether a quorum has heard another heartbeat. One of two acceptors that must agree confirms a read alone, because nobody
+    /// leads without it; but it orders nothing alone, and what it does not hear of clients counts as no silence.
     pub(crate) fn count_beats(&mut self, seat: &Seat, effects: &mut Effects<Message>) {
-        let needed = seat.config.view.quorums.confirm() - 1;
+        let quorums = seat.config.view.quorums;
+        let needed = quorums.confirm().max(quorums.phase2()) - 1;
         let acceptors = seat.peers.iter().filter(|peer| peer.is_acceptor);
         let heard = acceptors.map(|peer| peer.beat).collect();
         if let Some((slot, at)) = self.beats.confirm(heard, needed, Slot::ZERO) {

@@ -42,7 +42,7 @@ impl Early {
     /// Whether the connection was told that the call returned this.
     fn is_told(&self, outcome: &Outcome) -> bool {
         match &self.told {
-            Told::Value(_) if planted(Plant::ConfirmedNotCompared) => true,
+            _ if planted(Plant::ConfirmedNotCompared) => true,
             Told::Value(told) => matches!(outcome, Outcome::Returned(value) if value == told),
             Told::Nothing | Told::Undone => false,
         }
@@ -106,9 +106,7 @@ impl<O: Ordering> Replica<O> {
                 let value = value.clone();
                 reply(out, early.to, ToClient::Tentative { id, value });
             }
-            if !planted(Plant::ConfirmedNotCompared) {
-                early.told = Told::Undone;
-            }
+            early.told = Told::Undone;
         }
     }
 }

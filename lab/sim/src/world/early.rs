@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 pub(super) struct EarlyWords {
     told: BTreeMap<(ConnectionId, CommandId), Value>,
     confirmed: BTreeMap<(ConnectionId, CommandId), Value>,
+    /// A client is being told early, which ends nothing.
+    is_telling: bool,
 }
 
 /// A call of a client: every second client wants all of its calls early, where objects go ahead of decisions. Elsewhere no node heeds
@@ -115,6 +117,11 @@ impl World {
         }
     }
 
+    /// A client is about to hear something.
+    pub(super) fn begins_telling(&mut self, message: &ToClient) {
+        self.early.is_telling = matches!(message, ToClient::Tentative { .. });
+    }
+
     /// A client is told what a call returned before it is decided.
     pub(super) fn hears_early(&mut self, number: u64, ticket: Ticket, value: Value) {
         self.exercised(Row::ToldEarly);
@@ -134,6 +141,10 @@ impl World {
         ticket: Ticket,
         result: &Result<Answer, Failure>,
     ) {
+        if self.early.is_telling && result.is_ok() {
+            let detail = format!("c{number} takes a tentative reply for the answer of {ticket:?}");
+            self.blame(Property::EarlyTrue, detail);
+        }
         let client = self.clients.get_mut(&number).expect("clients stay");
         if let (Some(told), Ok(Answer::Called(outcome))) = (client.early.remove(&ticket), result)
             && *outcome != Outcome::Returned(told)

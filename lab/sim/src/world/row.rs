@@ -184,7 +184,7 @@ rows! {
     Ahead 500 "slot decided as the objects had executed it";
     Undone 20 "objects go back, whose slots may be decided otherwise";
     ToldEarly 500 "client told what a call returned ahead of its decision";
-    Fell 5 "call answered otherwise than its client had been told early";
+    Fell 2 "call answered otherwise than its client had been told early";
     UnreadableKept 1 "message kept from a node that does not read it";
 }
 

@@ -557,6 +557,7 @@ impl World {
                     } => Some(*id),
                     _ => None,
                 };
+                self.begins_telling(&message);
                 self.tell_client(number, SessionInput::Received(message));
                 self.watch_counting(number);
             }

@@ -22,6 +22,7 @@ it is no tentative result at all, because none came before the decided one."""
 class Early(Generic[R]):
     """The tentative result of a call, and later its true one.
 
+    >>> from concurrent.futures import Future
     >>> Early(7, Future(), None).tentative
     7
     """
@@ -38,6 +39,7 @@ class Early(Generic[R]):
     def state(self) -> EarlyState:
         """What the tentative result is worth by now.
 
+        >>> from concurrent.futures import Future
         >>> Early(7, Future(), None).state
         'decided'
         """
@@ -49,6 +51,7 @@ class Early(Generic[R]):
         Raises what the call raises, such as OutcomeUnknown when nobody could say in time what came of it, and
         TimeoutError after so many seconds, which end nothing but the waiting.
 
+        >>> from concurrent.futures import Future
         >>> done = Future()
         >>> done.set_result(8)
         >>> Early(7, done, None).confirmed()

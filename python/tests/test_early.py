@@ -103,7 +103,7 @@ def test_an_event_loop_hears_it_early_and_then_truly(tmp_path: Path) -> None:
             nodes.signal(signal.SIGCONT, *nodes.others(leader))
             assert await early.confirmed() == 11
             assert early.state == "stood"
-            assert await quorate.agather(early.confirmed(), proxy.get()) == [11, 11]
+            assert [*await quorate.agather(early.confirmed(), proxy.get())] == [11, 11]
 
     with counter(tmp_path) as nodes:
         asyncio.run(call(nodes, nodes.leader()))

@@ -65,7 +65,9 @@ impl World {
         self.exercised(Row::Undone);
         let running = self.running(id);
         running.ahead.split_off(&after.next());
-        running.objects.undo(after);
+        if running.objects.undo(after) {
+            self.host_starts_soon(id);
+        }
         self.begin_work(id);
     }
 }

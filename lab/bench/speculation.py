@@ -3,7 +3,8 @@
 A Python object whose calls keep a processor busy for 0, 2 and 10 ms, three nodes with links of
 10 ms and without a delay, logs on disk and in memory, `limits.speculation` 0 and 16; one client
 that calls the leader from the leader's own namespace. Prints a row for each: the reply that the
-client saw, the terms of the sum that speculation is to turn into a maximum, and what it saves.
+client saw, the terms of the sum that speculation is to turn into a maximum, what it saves, and
+when the first word of a call comes that is wanted early.
 Needs root, for the links.
 """
 
@@ -71,7 +72,7 @@ def group(given: argparse.Namespace, delay_ms: float, persist: str, slots: int) 
     shutil.rmtree(directory)
 
 
-def measured(running: Group, numbers: int, seconds: float) -> Row:
+def measured(running: Group, numbers: int, seconds: float, method: str = "work") -> Row:
     """What calls take that add up so many numbers."""
     leader = running.leader()
     before = sums(leader)
@@ -81,7 +82,7 @@ def measured(running: Group, numbers: int, seconds: float) -> Row:
         str(HERE / "staying.py"),
         endpoint,
         str(seconds),
-        "work",
+        method,
         str(numbers),
     ]
     command = [*running.network.prefix(leader.number), *client]
@@ -127,7 +128,11 @@ def rows(given: argparse.Namespace, seconds: float) -> Iterator[Row]:
                             "slots": slots,
                             "work_ms": work,
                         }
-                        found = measured(running, round(work * a_ms), seconds)
+                        numbers = round(work * a_ms)
+                        found = measured(running, numbers, seconds)
+                        if slots:
+                            early = measured(running, numbers, seconds, "early:work")
+                            found["early_ms"] = early["reply_ms"]
                         status = json.loads(page(running.leader(), "status"))
                         ahead = {key: status.get(key) for key in ("executed_ahead", "undone")}
                         yield {**keys, **found, **ahead}
@@ -140,7 +145,7 @@ def print_table(found: list[Row]) -> None:
     `execute` is from the leader's `/metrics`, without speculation.
     """
     print(f"{'links':>6} {'log':>7} {'work ms':>8} {'order':>7} {'execute':>8} {'sum':>7}", end="")
-    print(f" {'longer':>7} {'reply 0':>8} {'reply 16':>9} {'gain':>7}")
+    print(f" {'longer':>7} {'reply 0':>8} {'reply 16':>9} {'early 16':>9} {'gain':>7}")
 
     def middle(name: str, **wanted: object) -> float:
         fit = [row for row in found if all(row[key] == value for key, value in wanted.items())]
@@ -157,10 +162,11 @@ def print_table(found: list[Row]) -> None:
                 plain, ahead = (
                     middle("reply_ms", **where, slots=slots, work_ms=work) for slots in SLOTS
                 )
+                early = middle("early_ms", **where, slots=SLOTS[-1], work_ms=work)
                 print(
                     f"{delay_ms:6g} {persist:>7} {work:8g} {order:7.2f} {execute:8.2f}"
                     f" {order + execute:7.2f} {max(order, execute):7.2f} {plain:8.2f} {ahead:9.2f}"
-                    f" {order + execute - ahead:7.2f}"
+                    f" {early:9.2f} {order + execute - ahead:7.2f}"
                 )
 
 

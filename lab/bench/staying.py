@@ -2,7 +2,8 @@
 
 Clients of Quorate move to the leader when a node names it. Here a client is to call through one
 node, whoever leads. As a program, for a client in a node's namespace: `staying.py ENDPOINT SECONDS
-METHOD [INTEGER ...]` prints milliseconds as JSON.
+METHOD [INTEGER ...]` prints milliseconds as JSON. Of a METHOD that begins with `early:` it prints
+what the first word of each call takes, and waits for its decision before the next one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import quorate
 from quorate import _native
 from quorate._connect import Connection
 
@@ -52,12 +54,23 @@ def main() -> None:
     endpoint, seconds, method, *arguments = sys.argv[1:]
     with staying(endpoint) as proxy:
         values = [int(argument) for argument in arguments]
+        told: list[quorate.Early[Any]] = []
+        is_early = method.startswith("early:")
+        called = getattr(proxy, method.removeprefix("early:"))
 
         def call() -> object:
-            return getattr(proxy, method)(*values)
+            if not is_early:
+                return called(*values)
+            told.append(quorate.early(called, *values))
+            return told[-1].tentative
+
+        def decided() -> float:
+            while told:
+                told.pop().confirmed()
+            return 0.0
 
         call()
-        print(json.dumps(latencies_ms(call, float(seconds))))
+        print(json.dumps(latencies_ms(call, float(seconds), decided)))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from quorate._connect import (
     gather,
     submit,
 )
+from quorate._early import AsyncEarly, Early, aearly, early
 from quorate._errors import (
     BudgetExceeded,
     CallerGone,
@@ -90,6 +91,7 @@ from quorate._watch import AsyncWatch, Change, Watch, awatch, watch
 
 __all__ = [
     "AsyncConnection",
+    "AsyncEarly",
     "AsyncFollow",
     "AsyncGroup",
     "AsyncGuard",
@@ -104,6 +106,7 @@ __all__ = [
     "Comparison",
     "Connection",
     "DecidedCall",
+    "Early",
     "Fence",
     "Follow",
     "Forked",
@@ -150,6 +153,7 @@ __all__ = [
     "Watch",
     "__version__",
     "aconnect",
+    "aearly",
     "afollow",
     "after",
     "agather",
@@ -161,6 +165,7 @@ __all__ = [
     "capture",
     "check",
     "connect",
+    "early",
     "effect",
     "every",
     "follow",

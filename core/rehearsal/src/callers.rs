@@ -115,6 +115,8 @@ impl Rehearsal {
                 SessionOutput::Dial { address } => self.dial(caller, &address),
                 SessionOutput::Send(message) => self.ask(caller, message),
                 SessionOutput::Announce(read) => self.announce(caller, read),
+                // No caller asks for it.
+                SessionOutput::Tentative { .. } => {}
                 SessionOutput::Done { ticket, result } => self.ended.push(EndedOperation {
                     caller,
                     ticket,

@@ -112,6 +112,7 @@ impl Rehearsal {
                 | FromClient::Read { .. }
                 | FromClient::Broadcast { .. }
                 | FromClient::Announce { .. }
+                | FromClient::Early { .. }
         );
         let parties = (Party::Client(caller), Party::Node(node));
         self.note(parties, (variant(message), is_upkeep), bytes, arrives);

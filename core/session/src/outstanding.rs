@@ -36,6 +36,13 @@ pub enum Operation {
         /// Method and arguments.
         payload: Value,
     },
+    /// A call like any other, whose client also wants to hear at once what it returns where objects execute it before it is decided.
+    EarlyCall {
+        /// The object called.
+        object: ObjectId,
+        /// Method and arguments.
+        payload: Value,
+    },
     /// A call that changes nothing.
     Read {
         /// The object read.
@@ -121,10 +128,18 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether it is executed at most once, in a session.
+    #[must_use]
+    pub fn is_call(&self) -> bool {
+        matches!(self, Operation::Call { .. } | Operation::EarlyCall { .. })
+    }
+
     /// Bytes of method and arguments.
     pub(crate) fn payload_len(&self) -> usize {
         match self {
-            Operation::Call { payload, .. } | Operation::Read { payload, .. } => payload.len(),
+            Operation::Call { payload, .. }
+            | Operation::EarlyCall { payload, .. }
+            | Operation::Read { payload, .. } => payload.len(),
             Operation::Checkpoint
             | Operation::Reset { .. }
             | Operation::Skip { .. }
@@ -170,6 +185,16 @@ pub(crate) struct Pending {
     pub(crate) is_given_up: bool,
     /// Refusals since it was parked, each of which doubles the pause: many calls may wait for long.
     pub(crate) parked_refusals: u32,
+    pub(crate) tentative: Tentative,
+}
+
+/// What was told of a call before it was decided. It answers nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tentative {
+    /// The newest on this connection, which its node may confirm.
+    pub(crate) confirmable: Option<Value>,
+    /// The caller has heard one.
+    pub(crate) is_told: bool,
 }
 
 impl Pending {
@@ -226,6 +251,7 @@ impl Outstanding {
             pending.deadline = Time(u64::MAX);
             pending.resend_at = None;
             pending.copies = pending.copies.max(1);
+            pending.tentative.confirmable = None;
             self.parked.insert(number, pending);
         } else if let Some(pending) = self.parked.get_mut(&number) {
             pending.parked_refusals = 0;

@@ -1,7 +1,9 @@
 //! The state machine: what a client sends, when it sends it again, and how each operation ends.
 
+mod early;
 mod giving_up;
 mod life;
+mod linking;
 mod refusals;
 mod resuming;
 mod sending;
@@ -10,14 +12,14 @@ mod timers;
 use self::giving_up::GivenUp;
 use self::life::SignsOfLife;
 pub use self::life::{SessionLife, SessionState};
-use crate::limits::{DIAL_DOUBLINGS, PARKED_MAX};
-use crate::outstanding::{Attempts, Outstanding, Pending};
+use crate::limits::PARKED_MAX;
+use crate::outstanding::{Attempts, Outstanding, Pending, Tentative};
 use crate::route::Route;
-use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
+use crate::{Answer, Cause, Failure, Operation, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     BroadcastId, ClosedBy, ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX,
-    Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Time, ToClient,
+    Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Time, ToClient, Value,
 };
 
 /// What happens to a client.
@@ -65,6 +67,14 @@ pub enum SessionOutput {
     Send(FromClient),
     /// Tell every other node that it can reach of this read.
     Announce(BroadcastId),
+    /// A call that was wanted early returned this value where it was executed ahead of its decision. Told at most once; how the call ends
+    /// is told after it.
+    Tentative {
+        /// The call.
+        ticket: Ticket,
+        /// What it returned there, which may be undone.
+        value: Value,
+    },
     /// An operation ended.
     Done {
         /// The operation.
@@ -111,6 +121,10 @@ pub struct ClientSession {
     reader: SecretHash,
     /// Whether enough other nodes hear what is announced.
     can_announce: bool,
+    /// Whether the node in use reads that a call is wanted early.
+    tells_early: bool,
+    /// A call of this client was wanted early. Until one is, none is looked at.
+    wants_early: bool,
     /// In which this client has the session.
     tenancy: Tenancy,
     /// The ticket number of a call minus its place in the current tenancy.
@@ -163,6 +177,8 @@ impl ClientSession {
             tenant: None,
             reader: secret.hash(),
             can_announce: false,
+            tells_early: false,
+            wants_early: false,
             terms: config.terms,
             tenancy: Tenancy::FIRST,
             sequence_base: 0,
@@ -250,6 +266,7 @@ impl ClientSession {
             resend_at: None,
             is_given_up: false,
             parked_refusals: 0,
+            tentative: Tentative::default(),
         };
         if let Some(failure) = self.hopeless(&pending) {
             // It gets a request's number: a call's number would leave a gap in the session.
@@ -257,8 +274,11 @@ impl ClientSession {
             self.finish_request(number, Err(failure), out);
             return Some(Ticket::Request(number));
         }
+        self.wants_early |= matches!(pending.operation, Operation::EarlyCall { .. });
         let ticket = match pending.operation {
-            Operation::Call { .. } => Ticket::Call(self.calls.push(pending)),
+            Operation::Call { .. } | Operation::EarlyCall { .. } => {
+                Ticket::Call(self.calls.push(pending))
+            }
             Operation::Read { .. }
             | Operation::Checkpoint
             | Operation::Reset { .. }
@@ -287,7 +307,7 @@ impl ClientSession {
             Attempts::InSession(_) | Attempts::Many | Attempts::One => {}
         }
         // Whether it would park is not known before it has.
-        let may_park = matches!(pending.operation, Operation::Call { .. });
+        let may_park = pending.operation.is_call();
         (may_park && self.calls.parked() >= PARKED_MAX).then_some(Failure {
             cause: Cause::TooManyParked,
             may_have_executed: false,
@@ -339,79 +359,18 @@ impl ClientSession {
         self.wake_hint
     }
 
-    fn on_connected(
-        &mut self,
-        now: Time,
-        node: NodeId,
-        members: Vec<(NodeId, String)>,
-        out: &mut Vec<SessionOutput>,
-    ) {
-        self.route.welcomed(node, members);
-        self.foreign = None;
-        self.link = Link::Up;
-        self.last_heard = now;
-        if let Some(before) = self.unanswered_keepalive.take() {
-            self.active_at = before;
-        }
-        self.open_at = None;
-        self.life.connected();
-        if self.is_short_lived() {
-            self.life.attached();
-        }
-        out.push(SessionOutput::Send(self.introduction()));
-        if self.is_short_lived() {
-            self.send_keepalive(now, out);
-        }
-        if self.registration == Registration::Wanted {
-            self.active_at = now;
-            self.life.asked(now);
-        }
-        self.send_calls(now, out);
-        self.send_requests(now, out);
-        self.wake_hint = now;
-    }
-
-    /// Other addresses may still be those of the own cluster. Once none is, operations end at once.
-    fn on_other_cluster(&mut self, now: Time, cause: Cause, out: &mut Vec<SessionOutput>) {
-        self.foreign = Some(cause);
-        if self.route.found_foreign() {
-            self.fail_all(cause, |_| true, out);
-        }
-        self.on_disconnected(now);
-    }
-
-    fn on_disconnected(&mut self, now: Time) {
-        if let Link::Down { .. } = self.link
-            && !planted(Plant::EachRefusalLeaves)
-        {
-            // The connection that ends was left before.
-            return;
-        }
-        if self.route.rounds() > 0 {
-            // Hints would lead back to it past nodes that may answer.
-            self.route.shun();
-        }
-        self.route.advance();
-        let pause = match self.route.rounds() {
-            0 => Duration::ZERO,
-            rounds => Duration(self.config.retry_pause.0 << (rounds - 1).min(DIAL_DOUBLINGS)),
-        };
-        self.link = Link::Down {
-            dial_at: now + pause,
-        };
-    }
-
     // Longer than a screen: one arm an answer.
     fn on_message(&mut self, now: Time, message: ToClient, out: &mut Vec<SessionOutput>) {
         self.last_heard = now;
         self.silence = self.config.silence;
         match message {
             ToClient::Leader { .. } if planted(Plant::HintCountsAsAnswer) => self.route.answered(),
-            ToClient::Refused { .. } | ToClient::Leader { .. } => {}
+            ToClient::Refused { .. } | ToClient::Leader { .. } | ToClient::Tentative { .. } => {}
             ToClient::Opened { .. }
             | ToClient::Resumed { .. }
             | ToClient::Full { .. }
             | ToClient::Replied { .. }
+            | ToClient::Confirmed { .. }
             | ToClient::Parked { .. }
             | ToClient::Read { .. }
             | ToClient::Checkpointed { .. }
@@ -454,6 +413,8 @@ impl ClientSession {
                     self.finish_call(number, Ok(Answer::Called(outcome)), out);
                 }
             }
+            ToClient::Tentative { id, value } => self.on_tentative(id, value, out),
+            ToClient::Confirmed { id } => self.on_confirmed(id, out),
             ToClient::Parked { id } => self.on_parked(now, id),
             ToClient::Read {
                 request,
@@ -517,32 +478,6 @@ impl ClientSession {
             self.active_at = self.active_at.max(sent_at);
             self.life.acknowledge(sent_at);
         }
-    }
-
-    fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<SessionOutput>) {
-        let Some(leader) = leader else { return };
-        // A move leaves the connection, and with it what was sent for the only time.
-        let holds_spent = self.calls.iter_mut().any(|(_, p)| p.is_spent())
-            || self.requests.iter_mut().any(|(_, p)| p.is_spent());
-        let may_move = self.config.preference == Preference::Leader
-            && !holds_spent
-            && self
-                .last_move
-                .is_none_or(|last| now.since(last) >= self.config.retry_pause);
-        if may_move && self.route.hinted(leader) {
-            self.last_move = Some(now);
-            self.dial(now, out);
-        }
-    }
-
-    fn dial(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
-        self.life.disconnected(now, ClosedBy::Client);
-        self.link = Link::Dialling {
-            until: now + self.silence,
-        };
-        out.push(SessionOutput::Dial {
-            address: self.route.address().to_string(),
-        });
     }
 
     fn finish_call(

@@ -48,6 +48,12 @@ pub enum FromClient {
         /// Method and arguments.
         payload: Value,
     },
+    /// The client of a call that was sent on this connection wants a tentative reply, if objects here execute the call before it is
+    /// decided. Not answered by itself: a [`ToClient::Tentative`] may come before the answer to the call.
+    Early {
+        /// The id of the call.
+        id: CommandId,
+    },
     /// Call a method that changes nothing; nothing is logged unless the level says so.
     Read {
         /// The number of the read on this connection.
@@ -286,6 +292,19 @@ pub enum ToClient {
         id: CommandId,
         /// The value returned or the exception raised.
         outcome: Outcome,
+    },
+    /// A call that is not decided returned this value where it was executed ahead of that. It is no answer: one follows, or the call is
+    /// refused, or its outcome stays unknown.
+    Tentative {
+        /// The id of the call, which this connection wanted early.
+        id: CommandId,
+        /// The value returned.
+        value: Value,
+    },
+    /// A call was executed, once, and returned what the newest [`ToClient::Tentative`] of it on this connection said.
+    Confirmed {
+        /// The id of the call.
+        id: CommandId,
     },
     /// A call was executed and waits: another call will answer it. Its reply follows on this connection, or is asked for
     /// again on another.

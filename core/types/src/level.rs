@@ -33,6 +33,8 @@ impl Level {
     pub const SPREAD_VALUES: Level = Level(25);
     /// Since this one clients announce reads to every node: [`crate::ReadLevel::Broadcast`].
     pub const BROADCAST: Level = Level(26);
+    /// Since this one clients may ask for tentative replies: [`crate::FromClient::Early`].
+    pub const EARLY: Level = Level(27);
 }
 
 impl Levels {

@@ -404,6 +404,14 @@ pub enum Plant {
     AheadTwice,
     /// A snapshot is taken of objects that are ahead of it.
     AheadInSnapshot,
+    /// A tentative reply is confirmed whatever is decided.
+    ConfirmedNotCompared,
+    /// The session keeps a tentative reply for the answer to its call.
+    TentativeKept,
+    /// Clients are told what is undone at that moment.
+    TentativeOfUndone,
+    /// A client takes a tentative reply for the answer.
+    TentativeEndsCall,
     /// A restored feed wakes its watchers in another order.
     WatchersInOtherOrder,
     /// The image of a feed does not say how many changes were trimmed.

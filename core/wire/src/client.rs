@@ -35,6 +35,7 @@ const SKIP: u8 = 9;
 const RESUME: u8 = 11;
 const BROADCAST: u8 = 30;
 const ANNOUNCE: u8 = 31;
+const EARLY: u8 = 32;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -96,6 +97,7 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             buf.put_slice(secret.bytes());
             put_attachment(buf, *attachment);
         }
+        FromClient::Early { id } => put_of_call(buf, EARLY, *id),
         FromClient::Read {
             request,
             object,
@@ -370,6 +372,9 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             object: ObjectId(r.u32("object")?),
             payload: r.bytes("payload")?,
         }),
+        EARLY => Ok(FromClient::Early {
+            id: take_command_id(r)?,
+        }),
         ANNOUNCE => Ok(FromClient::Announce {
             read: take_broadcast_id(r)?,
         }),
@@ -414,6 +419,8 @@ const LEADER: u8 = 7;
 const FULL: u8 = 8;
 const PARKED: u8 = 9;
 const RESUMED: u8 = 10;
+const TENTATIVE: u8 = 11;
+const CONFIRMED: u8 = 12;
 
 /// Appends one message to a client to the body of a frame of kind `ToClient`.
 #[inline]
@@ -456,10 +463,12 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
             buf.put_u64_le(age.0);
             put_outcome(buf, outcome);
         }
-        ToClient::Parked { id } => {
-            buf.put_u8(PARKED);
-            put_command_id(buf, *id);
+        ToClient::Parked { id } => put_of_call(buf, PARKED, *id),
+        ToClient::Tentative { id, value } => {
+            put_of_call(buf, TENTATIVE, *id);
+            put_bytes(buf, value);
         }
+        ToClient::Confirmed { id } => put_of_call(buf, CONFIRMED, *id),
         ToClient::Full { hash, retry_after } => {
             buf.put_u8(FULL);
             put_secret_hash(buf, *hash);
@@ -502,6 +511,11 @@ pub fn put_answer_shared(body: &mut SharedBody<'_>, message: &ToClient) {
     } else {
         put_answer(body.buf(), message);
     }
+}
+
+fn put_of_call(buf: &mut BytesMut, tag: u8, id: CommandId) {
+    buf.put_u8(tag);
+    put_command_id(buf, id);
 }
 
 /// A reply, in two pieces only: the hot path of every node.
@@ -548,6 +562,13 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
             outcome: take_outcome(r)?,
         }),
         PARKED => Ok(ToClient::Parked {
+            id: take_command_id(r)?,
+        }),
+        TENTATIVE => Ok(ToClient::Tentative {
+            id: take_command_id(r)?,
+            value: r.bytes("tentative value")?,
+        }),
+        CONFIRMED => Ok(ToClient::Confirmed {
             id: take_command_id(r)?,
         }),
         FULL => Ok(ToClient::Full {

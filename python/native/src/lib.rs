@@ -15,6 +15,7 @@ mod bad_value;
 mod client;
 mod confine;
 mod decode;
+mod early;
 mod encode;
 mod entrance;
 mod environment;
@@ -164,6 +165,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(client::after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(entrance::leave, module)?)?;
     module.add_function(wrap_pyfunction!(pending::gather_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(early::begin_early, module)?)?;
+    module.add_function(wrap_pyfunction!(early::begin_early_in_loop, module)?)?;
     module.add_function(wrap_pyfunction!(steps::begin_steps, module)?)?;
     module.add_function(wrap_pyfunction!(steps::end_steps, module)?)?;
     module.add("Step", steps::step_type(module.py())?)?;
@@ -173,6 +176,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<method::NativeRoute>()?;
     module.add_class::<method::NativeMethod>()?;
     module.add_class::<pending::NativeFuture>()?;
+    module.add_class::<early::NativeFirstWord>()?;
     module.add_class::<asyncio::LoopEnd>()?;
     module.add_class::<rehearsal::NativeRehearsal>()?;
     Ok(())

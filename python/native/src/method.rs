@@ -62,11 +62,11 @@ pub(crate) struct NativeMethod {
 type Late<'py> = (Bound<'py, PyModule>, (Py<PyAny>, Py<NativeClient>, f64));
 
 /// A call that can begin, where there is room for it.
-struct Prepared<'a> {
-    route: &'a NativeRoute,
-    client: Arc<Client>,
-    operation: Operation,
-    at_word: Option<Box<AtWord>>,
+pub(crate) struct PreparedCall<'a> {
+    pub(crate) route: &'a NativeRoute,
+    pub(crate) client: Arc<Client>,
+    pub(crate) operation: Operation,
+    pub(crate) at_word: Option<Box<AtWord>>,
 }
 
 #[pymethods]
@@ -102,8 +102,16 @@ impl NativeRoute {
 }
 
 impl NativeRoute {
+    pub(crate) fn options(&self) -> OperationOptions {
+        self.options
+    }
+
+    pub(crate) fn client(&self) -> &Py<NativeClient> {
+        &self.client
+    }
+
     /// The end of the running loop, and the arguments with which its futures are made.
-    fn looped<'py>(
+    pub(crate) fn looped<'py>(
         &self,
         running: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, LoopEnd>, Bound<'py, PyDict>)> {
@@ -305,12 +313,12 @@ impl NativeMethod {
     }
 
     /// What a call needs: how it is made, where it goes, and its bytes.
-    fn prepare<'a>(
+    pub(crate) fn prepare<'a>(
         &'a self,
         py: Python<'_>,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Prepared<'a>> {
+    ) -> PyResult<PreparedCall<'a>> {
         let route = self.route.as_ref().map(Py::get);
         let route = route.ok_or_else(|| call_error(py, &CallError::Closed))?;
         let native = route.client.get();
@@ -338,7 +346,7 @@ impl NativeMethod {
                 level,
             },
         };
-        Ok(Prepared {
+        Ok(PreparedCall {
             route,
             client,
             operation,

@@ -3,9 +3,11 @@
 use crate::cell::{CallCell, CallEnd};
 use crate::driver::{DriverOptions, OperationOptions};
 use crate::driving::{ClientHooks, SharedDriver};
+use crate::early::{EarlyDone, FirstWord, WordState};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_SLICE};
 use crate::unbegun::{Done, OperationId};
 use crate::{Answer, CallCause, CallError, ConnectError, Endpoint, Operation, SessionNews};
+use bytes::Bytes;
 use quorate_types::{ObjectId, Outcome, ReadLevel};
 use quorate_wire::value::{self, Value, call};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +31,14 @@ pub struct FoundObject {
 pub struct PendingCall {
     shared: Arc<SharedDriver>,
     cell: Arc<CallCell>,
+}
+
+/// A call under way of which a first word may come before its end.
+pub struct EarlyCall {
+    shared: Arc<SharedDriver>,
+    word: Arc<FirstWord>,
+    first: Arc<CallCell>,
+    last: Arc<CallCell>,
 }
 
 impl Client {
@@ -165,6 +175,23 @@ impl Client {
         }
     }
 
+    /// Begins a call and returns at once; the first word of it may be what objects returned that executed it ahead of its decision. Ask
+    /// for it if something useful can be done with a value that may yet be replaced.
+    #[must_use]
+    pub fn begin_early(&self, object: ObjectId, payload: Bytes) -> EarlyCall {
+        let call = EarlyCall {
+            shared: Arc::clone(&self.shared),
+            word: Arc::default(),
+            first: Arc::default(),
+            last: Arc::default(),
+        };
+        let (first, last) = (Arc::clone(&call.first), Arc::clone(&call.last));
+        let done = EarlyDone::new(Arc::clone(&call.word), Done::Cell(first), Done::Cell(last));
+        let operation = Operation::EarlyCall { object, payload };
+        self.hand_over(operation, Done::Early(Box::new(done)));
+        call
+    }
+
     /// Begins an operation; `done` gets its end, on another thread, and must not block.
     pub fn begin_with(&self, operation: Operation, done: impl FnOnce(CallEnd) + Send + 'static) {
         self.hand_over(operation, Done::Told(Box::new(done)));
@@ -221,6 +248,33 @@ impl Client {
         done: impl FnOnce(CallEnd) + Send + 'static,
     ) -> OperationId {
         let done = Done::Told(Box::new(done));
+        self.shared.enqueue(operation, options, done)
+    }
+
+    /// Begins an operation like [`Client::begin_to`]; `first` gets the first word of it and `last` its end, which may be the same.
+    pub fn begin_early_to(
+        &self,
+        operation: Operation,
+        options: OperationOptions,
+        word: &Arc<FirstWord>,
+        [first, last]: [&Arc<CallCell>; 2],
+    ) -> OperationId {
+        let [first, last] = [first, last].map(|cell| Done::Cell(Arc::clone(cell)));
+        let done = EarlyDone::new(Arc::clone(word), first, last);
+        let done = Done::Early(Box::new(done));
+        self.shared.enqueue(operation, options, done)
+    }
+
+    /// Begins an operation like [`Client::begin_told`]; `first` gets the first word of it and `last` its end, which may be the same.
+    pub fn begin_early_told(
+        &self,
+        operation: Operation,
+        options: OperationOptions,
+        word: &Arc<FirstWord>,
+        [first, last]: [Box<dyn FnOnce(CallEnd) + Send>; 2],
+    ) -> OperationId {
+        let done = EarlyDone::new(Arc::clone(word), Done::Told(first), Done::Told(last));
+        let done = Done::Early(Box::new(done));
         self.shared.enqueue(operation, options, done)
     }
 
@@ -343,8 +397,36 @@ impl PendingCall {
     /// # Errors
     /// As [`CallError`] says.
     pub fn wait(self) -> Result<Answer, CallError> {
-        let cells = [self.cell];
-        while !self.shared.wait(&cells, &mut 0, WAIT_SLICE) {}
-        cells[0].take().unwrap_or(Err(CallError::Closed))
+        await_cell(&self.shared, &self.cell)
     }
+}
+
+impl EarlyCall {
+    /// Waits for the first word. [`EarlyCall::state`] says whether it is tentative: what that returned may be undone, and is no answer.
+    ///
+    /// # Errors
+    /// As [`CallError`] says, where the call ended before anything was told. Only the first caller gets it.
+    pub fn first(&self) -> Result<Answer, CallError> {
+        await_cell(&self.shared, &self.first)
+    }
+
+    /// What the first word is worth, as far as that is known.
+    #[must_use]
+    pub fn state(&self) -> WordState {
+        self.word.state()
+    }
+
+    /// Waits for the end of the call: the answer that counts.
+    ///
+    /// # Errors
+    /// As [`CallError`] says. Only the first caller gets it.
+    pub fn confirmed(&self) -> Result<Answer, CallError> {
+        await_cell(&self.shared, &self.last)
+    }
+}
+
+fn await_cell(shared: &SharedDriver, cell: &Arc<CallCell>) -> Result<Answer, CallError> {
+    let cells = [Arc::clone(cell)];
+    while !shared.wait(&cells, &mut 0, WAIT_SLICE) {}
+    cell.take().unwrap_or(Err(CallError::Closed))
 }

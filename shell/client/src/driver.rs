@@ -2,6 +2,7 @@
 
 mod announcing;
 mod dialling;
+mod session_keeping;
 
 use self::announcing::Announcers;
 use crate::connection::NodeConnection;
@@ -15,8 +16,8 @@ use quorate_session::{
     SessionOutput, Ticket,
 };
 use quorate_types::{
-    ClosedBy, ClusterId, Duration, FromClient, GroupId, ObjectId, ReadLevel, Secret, SessionTerms,
-    Time, Value,
+    ClosedBy, ClusterId, Duration, GroupId, Level, ObjectId, ReadLevel, Secret, SessionTerms, Time,
+    Value,
 };
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, Welcome, answers};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +120,7 @@ pub struct Driver {
     objects: Vec<ObjectEntry>,
     status: Option<Bytes>,
     outputs: Vec<SessionOutput>,
+    tentative: Vec<(Ticket, Value)>,
     finished: Vec<Finished>,
     rejected: Option<(String, Reject)>,
     last_error: Option<String>,
@@ -170,6 +172,7 @@ impl Driver {
             objects: Vec::new(),
             status: None,
             outputs: Vec::new(),
+            tentative: Vec::new(),
             finished: Vec::new(),
             rejected: None,
             last_error: None,
@@ -337,6 +340,12 @@ impl Driver {
         self.session.give_up(ticket);
     }
 
+    /// What calls that were wanted early returned where they were executed ahead of their decisions, since the last time. Each comes
+    /// before the call is among what [`Driver::turn`] has finished.
+    pub fn take_tentative(&mut self) -> Vec<(Ticket, Value)> {
+        std::mem::take(&mut self.tentative)
+    }
+
     /// What happened to the connections since the last time.
     pub fn take_notes(&mut self) -> Vec<ClientNote> {
         std::mem::take(&mut self.notes)
@@ -458,6 +467,8 @@ impl Driver {
                         self.members = addresses.collect();
                     }
                     self.announcers.welcomed(&welcome);
+                    let tells_early = Level(welcome.version) >= Level::EARLY;
+                    self.session.set_early(tells_early);
                     self.objects = welcome.objects;
                     let is_welcomed = self.connection.as_ref().is_some_and(|c| c.is_welcomed);
                     if is_welcomed {
@@ -510,6 +521,9 @@ impl Driver {
                         }
                     }
                     SessionOutput::Announce(read) => self.announcers.announce(read),
+                    SessionOutput::Tentative { ticket, value } => {
+                        self.tentative.push((ticket, value));
+                    }
                     SessionOutput::Done { ticket, result } => self.finished.push((ticket, result)),
                     SessionOutput::Dial { address } => self.dial(&address),
                 }
@@ -518,30 +532,6 @@ impl Driver {
         self.announcers.flush();
         if let Some(Err(error)) = self.connection.as_mut().map(NodeConnection::flush) {
             self.fail_by(&error);
-        }
-    }
-}
-
-impl Driver {
-    /// Whether the secret of a session that is asked for stands in its file, if it has one: else nobody could resume the session.
-    fn is_kept(&mut self, message: &FromClient) -> bool {
-        let (FromClient::Resume { secret, .. }, Some(file)) = (message, &self.options.session_file)
-        else {
-            return true;
-        };
-        let Err(error) = file.keep(*secret) else {
-            return true;
-        };
-        let (path, error) = (file.path().display().to_string(), error.to_string());
-        self.last_error = Some(format!("{path}: {error}"));
-        self.notes.push(ClientNote::NotKept { path, error });
-        false
-    }
-
-    /// The client has ended: a process after this one may resume its session.
-    pub(crate) fn release_session(&self) {
-        if let Some(file) = &self.options.session_file {
-            file.release();
         }
     }
 }

@@ -395,6 +395,12 @@ impl SharedDriver {
         loop {
             core.has_ended_some |= self.begin_waiting(core);
             core.driver.turn(&mut core.finished);
+            for (ticket, value) in core.driver.take_tentative() {
+                if let Some((_, done)) = core.begun.get_mut(&ticket) {
+                    core.has_ended_some = true;
+                    done.tell_early(value);
+                }
+            }
             if core.finished.is_empty() {
                 break;
             }

@@ -1,9 +1,10 @@
 //! Operations that were handed to a client and are not begun yet: nobody has sent them, or as many are in flight as may be.
 
 use crate::cell::{CallCell, CallEnd};
+use crate::early::EarlyDone;
 use crate::limits::QUEUE_MAX;
 use crate::{Attempts, Operation};
-use quorate_types::Time;
+use quorate_types::{Time, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(crate) enum Done {
     Cell(Arc<CallCell>),
     /// A function, which must not block.
     Told(Box<dyn FnOnce(CallEnd) + Send>),
+    /// Somebody wants a first word besides.
+    Early(Box<EarlyDone>),
 }
 
 impl Done {
@@ -24,6 +27,14 @@ impl Done {
         match self {
             Done::Cell(cell) => cell.fill(ended),
             Done::Told(told) => told(ended),
+            Done::Early(early) => early.end(ended),
+        }
+    }
+
+    /// Objects that executed the call ahead of its decision returned this.
+    pub(crate) fn tell_early(&mut self, value: Value) {
+        if let Done::Early(early) = self {
+            early.tell(value);
         }
     }
 }

@@ -62,7 +62,13 @@ impl AwaitedAnswers {
             ToClient::Replied { outcome, .. } | ToClient::Read { outcome, .. } => {
                 self.learn(length(outcome));
             }
-            ToClient::Parked { .. }
+            // Another one follows.
+            ToClient::Tentative { value, .. } => {
+                self.learn(value.len());
+                return false;
+            }
+            ToClient::Confirmed { .. }
+            | ToClient::Parked { .. }
             | ToClient::Refused {
                 ask: Ask::Call(_) | Ask::Request(_),
                 ..

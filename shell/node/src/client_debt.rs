@@ -9,6 +9,7 @@ use quorate_types::{FromClient, Refusal, ToClient};
 pub(crate) fn debt_of(request: &FromClient) -> u32 {
     match request {
         FromClient::Call { .. }
+        | FromClient::Early { .. }
         | FromClient::Read { .. }
         | FromClient::Broadcast { .. }
         | FromClient::Announce { .. } => 0,

@@ -182,6 +182,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Attach { .. }
             | FromClient::KeepAlive { .. }
             | FromClient::Announce { .. }
+            | FromClient::Early { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }

@@ -186,7 +186,7 @@ impl Timings {
     }
 
     fn answered(&mut self, now: Time, message: &ToClient) {
-        if let ToClient::Replied { id, .. } = message
+        if let ToClient::Replied { id, .. } | ToClient::Confirmed { id } = message
             && is_timed(*id)
             && let Some(since) = self.arrived.remove(id)
         {
@@ -309,9 +309,19 @@ mod tests {
         timings.put_out(Time(260_000_000), &Output::<()>::Undo { after });
         timings.put_out(Time(500_000_000), &speculate);
         timings.executed(Time(750_000_000), slot);
+        let tell = |message| Output::<()>::Reply {
+            to: ConnectionId::default(),
+            message,
+        };
+        let (id, value) = (ID, Value::new());
+        let early = tell(ToClient::Tentative { id, value });
+        timings.put_out(Time(800_000_000), &early);
         timings.put_out(Time(1_000_000_000), &Output::<()>::Confirm { slot });
+        let confirmed = tell(ToClient::Confirmed { id });
+        timings.put_out(Time(1_000_000_000), &confirmed);
         let text = text(&histograms);
         for line in [
+            "reply_seconds_sum 1.0",
             "commit_seconds_sum 1.0",
             "execute_seconds_sum 0.25",
             "execute_seconds_count 1",

@@ -56,6 +56,7 @@ impl<O: Ordering> Replica<O> {
                     refuse(out, from, Ask::Call(id), refusal);
                 }
             }
+            FromClient::Early { id } => self.wanted_early(from, id, out),
             FromClient::Read {
                 request,
                 object,

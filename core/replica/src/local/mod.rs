@@ -12,6 +12,7 @@ pub(crate) mod currency;
 pub(crate) mod dating;
 pub(crate) mod disconnects;
 pub(crate) mod drift;
+pub(crate) mod early;
 pub(crate) mod expiry;
 pub(crate) mod fetch;
 pub(crate) mod groups;

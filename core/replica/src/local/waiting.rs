@@ -5,6 +5,7 @@
 //! wait is kept: a second submission could be refused although the first is not.
 
 use crate::limits::{CALLS_IN_FLIGHT, SESSION_WINDOW, WAITERS_PER_CALL};
+use crate::local::early::Early;
 use quorate_types::{CommandId, ConnectionId, ObjectId, SessionId, Value};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,6 +36,8 @@ struct Wait {
     others: Vec<ConnectionId>,
     /// The call, if it was submitted here and is neither decided nor refused. The fingerprint is its own.
     submitted: Option<(ObjectId, Value)>,
+    /// One of the connections wants a tentative reply, or has it: nearly always none.
+    early: Option<Box<Early>>,
 }
 
 /// The result of adding a wait.
@@ -204,6 +207,7 @@ impl Line {
             return;
         };
         wait.connections().for_each(&mut tell);
+        wait.early = None;
         let wait = std::mem::take(wait);
         if !wait.is_idle() {
             self.parked.insert(sequence, wait);
@@ -308,6 +312,30 @@ impl Line {
         }
     }
 
+    /// This connection wants a tentative reply, in the place of any other one. Nothing is done where it does not wait, or has one.
+    pub(crate) fn want_early(&mut self, sequence: u64, connection: ConnectionId) {
+        if self.parked.contains_key(&sequence) {
+            return;
+        }
+        let wait = self.wait_mut(sequence);
+        let Some(wait) = wait.filter(|wait| wait.has(connection)) else {
+            return;
+        };
+        if wait
+            .early
+            .as_ref()
+            .is_none_or(|early| early.to != connection)
+        {
+            wait.early = Some(Box::new(Early::wanted_by(connection)));
+        }
+    }
+
+    /// The fingerprint of the call that is waited for, and who wants a tentative reply to it, or has it.
+    pub(crate) fn early(&mut self, sequence: u64) -> Option<(u64, &mut Early)> {
+        let wait = self.wait_mut(sequence)?;
+        Some((wait.fingerprint, wait.early.as_mut()?))
+    }
+
     /// Every wait: sequence and fingerprint.
     pub(crate) fn all(&self) -> Vec<(u64, u64)> {
         let waits = self.waits.iter().zip(self.first..);
@@ -374,6 +402,7 @@ impl Wait {
 
     fn forget(&mut self, connection: ConnectionId) {
         self.others.retain(|other| *other != connection);
+        self.early.take_if(|early| early.to == connection);
         if self.connection == Some(connection) {
             self.connection = self.others.pop();
         }
@@ -384,6 +413,7 @@ impl Wait {
     }
 
     fn take(&mut self) -> impl Iterator<Item = ConnectionId> {
+        self.early = None;
         self.connection
             .take()
             .into_iter()

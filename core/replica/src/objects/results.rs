@@ -4,6 +4,7 @@
 //! the order of execution, because a replica may have applied the log further than another one.
 
 use crate::local::clients::reply;
+use crate::local::early::answer;
 use crate::local::waiting::Line;
 use crate::objects::pipeline::Calls;
 use crate::replicated::sessions;
@@ -29,6 +30,7 @@ impl<O: Ordering> Replica<O> {
         results: SlotResults,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        self.tell_early(slot, &results, out);
         let Some(results) = self.speculation.keep(slot, results) else {
             return;
         };
@@ -185,24 +187,5 @@ fn park<M>(
         line.park(id.sequence, print, |to| {
             reply(out, to, ToClient::Parked { id });
         });
-    }
-}
-
-/// Sends the outcome of a command to the callers that wait. Without a fingerprint the client has
-/// acknowledged the command; callers that still wait get the outcome all the same.
-fn answer<M>(
-    line: &mut Line,
-    id: CommandId,
-    print: Option<u64>,
-    outcome: &Outcome,
-    out: &mut Vec<Output<M>>,
-) {
-    let mut tell = |to| {
-        let outcome = outcome.clone();
-        reply(out, to, ToClient::Replied { id, outcome });
-    };
-    match print {
-        Some(print) => line.answer(id.sequence, print, &mut tell),
-        None => line.give_up(id.sequence, &mut tell),
     }
 }

@@ -14,7 +14,7 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Batch, Body, Command, CommandId, Slot, SlotResults, SlotSteps, Stamp, Time, Wall,
+    Batch, Body, Command, CommandId, Slot, SlotResults, SlotSteps, Stamp, StepResult, Time, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -98,6 +98,32 @@ impl Speculation {
         self.bytes += weight;
         ahead.results = Some(results);
         None
+    }
+
+    /// What a slot that is executed ahead holds.
+    pub(crate) fn batch_of(&self, slot: Slot) -> Option<&Batch> {
+        let mut ahead = self.ahead.iter();
+        Some(&ahead.find(|ahead| ahead.slot == slot)?.batch)
+    }
+
+    /// What came of a call that is executed ahead, once that is known.
+    pub(crate) fn result_of(&self, id: CommandId) -> Option<(&Command, &StepResult)> {
+        if !self.calls.contains(&id) {
+            return None;
+        }
+        let mut ahead = self.ahead.iter();
+        ahead.find_map(|ahead| {
+            let mut calls = ahead.batch.commands().iter().enumerate();
+            let (place, command) = calls.find(|(_, command)| command.id == id)?;
+            Some((command, ahead.results.as_ref()?.steps.get(place)?))
+        })
+    }
+
+    /// The calls of slots behind `after`.
+    fn calls_after(&self, after: Slot) -> Vec<CommandId> {
+        let undone = self.ahead.iter().filter(|ahead| ahead.slot > after);
+        let calls = undone.flat_map(|ahead| ahead.batch.commands());
+        calls.map(|command| command.id).collect()
     }
 
     /// When it is given up to wait for the decision of the first slot.
@@ -248,6 +274,7 @@ impl<O: Ordering> Replica<O> {
     /// The objects go back to the state after `after`: nothing is sent to them until they have.
     pub(crate) fn undo(&mut self, after: Slot, out: &mut Vec<Output<O::Message>>) {
         let is_ahead = self.speculation.observed().is_some_and(|last| last > after);
+        self.forget_early(&self.speculation.calls_after(after), out);
         self.speculation.go_back(after);
         if !is_ahead {
             return;

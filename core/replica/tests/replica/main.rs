@@ -8,6 +8,7 @@ mod clocks;
 mod collecting;
 mod disconnects;
 mod drift;
+mod early;
 mod fetching;
 mod groups;
 mod kept;

@@ -9,7 +9,7 @@ use quorate_types::{
 };
 
 /// Two replicas, of which n0 leads and executes up to `depth` slots ahead; a session at n0 on connection 5, and another one at n1.
-fn ahead(depth: usize) -> (World, SessionId, SessionId) {
+pub(crate) fn ahead(depth: usize) -> (World, SessionId, SessionId) {
     let mut world = World::with(2, |config| {
         config.speculation = if config.own.0 == 0 { depth } else { 0 };
     });
@@ -20,21 +20,26 @@ fn ahead(depth: usize) -> (World, SessionId, SessionId) {
 }
 
 /// A client's call at n0, which is submitted and not decided.
-fn submitted(world: &mut World, session: SessionId, sequence: u64, text: &str) -> Command {
+pub(crate) fn submitted(
+    world: &mut World,
+    session: SessionId,
+    sequence: u64,
+    text: &str,
+) -> Command {
     world.call(0, 5, id(session, sequence), text);
     let submitted = world.shared.borrow_mut().submitted.pop();
     submitted.expect("it is submitted").1
 }
 
 /// n0 votes for `batch` in the slot that is `later` slots behind the next one.
-fn votes(world: &mut World, later: u64, batch: &Batch) {
+pub(crate) fn votes(world: &mut World, later: u64, batch: &Batch) {
     let slot = Slot(world.shared.borrow().last().0 + 1 + later);
     let batch = batch.clone();
     world.effect(0, Effect::Tentative { slot, batch });
     world.run();
 }
 
-fn decides(world: &mut World, batch: &Batch) {
+pub(crate) fn decides(world: &mut World, batch: &Batch) {
     world.shared.borrow_mut().log.push(batch.clone());
     world.run();
 }

@@ -3,7 +3,7 @@
 
 use super::{ClientSession, Registration, Ticket};
 use crate::limits::OVERDUE_MAX;
-use crate::outstanding::{Attempts, Pending};
+use crate::outstanding::{Attempts, Pending, Tentative};
 use crate::{Operation, SessionOutput};
 use quorate_types::{CANCELLED_AT_ONCE, ObjectId, SessionId, Time, cancel_payload};
 use std::collections::{BTreeMap, VecDeque};
@@ -155,13 +155,14 @@ impl Pending {
             resend_at: None,
             is_given_up: true,
             parked_refusals: 0,
+            tentative: Tentative::default(),
         }
     }
 
     /// The object called.
     fn object(&self) -> Option<ObjectId> {
         match &self.operation {
-            Operation::Call { object, .. } => Some(*object),
+            Operation::Call { object, .. } | Operation::EarlyCall { object, .. } => Some(*object),
             Operation::Read { .. }
             | Operation::Checkpoint
             | Operation::Reset { .. }

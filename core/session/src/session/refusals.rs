@@ -150,6 +150,7 @@ impl ClientSession {
                 | ReadLevel::Lease => false,
             },
             Operation::Call { .. }
+            | Operation::EarlyCall { .. }
             | Operation::Checkpoint
             | Operation::Reset { .. }
             | Operation::Skip { .. }

@@ -40,7 +40,9 @@ impl ClientSession {
             if is_life {
                 self.active_at = now;
             }
+            let early = self.early_message(&message);
             out.push(SessionOutput::Send(message));
+            out.extend(early.map(SessionOutput::Send));
         }
     }
 
@@ -56,7 +58,9 @@ impl ClientSession {
         pending.sent_at.get_or_insert(now);
         pending.copies += 1;
         pending.resend_at = None;
-        let Operation::Call { object, payload } = &pending.operation else {
+        let (Operation::Call { object, payload } | Operation::EarlyCall { object, payload }) =
+            &pending.operation
+        else {
             return None;
         };
         Some(FromClient::Call {
@@ -173,7 +177,7 @@ impl ClientSession {
                 request: number,
                 change: change.clone(),
             }),
-            Operation::Call { .. } => None,
+            Operation::Call { .. } | Operation::EarlyCall { .. } => None,
         }
     }
 }

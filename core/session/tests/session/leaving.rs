@@ -28,6 +28,7 @@ fn dials_in_a_second(world: &mut World, refusal: Refusal) -> usize {
                 }
                 SessionOutput::Send(_)
                 | SessionOutput::Announce(_)
+                | SessionOutput::Tentative { .. }
                 | SessionOutput::Done { .. } => {}
             }
         }

@@ -1,6 +1,7 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
 
 mod belonging;
+mod early;
 mod giving_up;
 mod keeping;
 mod leaving;
@@ -151,6 +152,7 @@ impl World {
             SessionOutput::Send(message) => Some(message.clone()),
             SessionOutput::Dial { .. }
             | SessionOutput::Announce(_)
+            | SessionOutput::Tentative { .. }
             | SessionOutput::Done { .. } => None,
         });
         let sent = sent.collect();
@@ -167,9 +169,7 @@ impl World {
     fn dialled(&mut self) -> Vec<String> {
         let dialled = self.out.iter().filter_map(|output| match output {
             SessionOutput::Dial { address } => Some(address.clone()),
-            SessionOutput::Send(_) | SessionOutput::Announce(_) | SessionOutput::Done { .. } => {
-                None
-            }
+            _ => None,
         });
         let dialled = dialled.collect();
         self.out
@@ -242,7 +242,7 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
     world.refuse(1, Refusal::SessionExpired);
     let done = world.out.iter().find_map(|output| match output {
         SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
-        SessionOutput::Dial { .. } | SessionOutput::Announce(_) | SessionOutput::Send(_) => None,
+        _ => None,
     });
     let (ended, result) = done.expect("the call ends");
     assert_eq!(ended, ticket);

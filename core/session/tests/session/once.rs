@@ -22,9 +22,10 @@ impl World {
     pub(crate) fn ended(&mut self) -> Vec<(Ticket, Result<Answer, Failure>)> {
         let ended = self.out.iter().filter_map(|output| match output {
             SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
-            SessionOutput::Dial { .. } | SessionOutput::Announce(_) | SessionOutput::Send(_) => {
-                None
-            }
+            SessionOutput::Dial { .. }
+            | SessionOutput::Announce(_)
+            | SessionOutput::Tentative { .. }
+            | SessionOutput::Send(_) => None,
         });
         let ended = ended.collect();
         self.out

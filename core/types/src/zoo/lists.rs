@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 205] = [
+    pub const ALL: [Plant; 209] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -207,6 +207,10 @@ impl Plant {
         Plant::UndoneNotAwaited,
         Plant::AheadTwice,
         Plant::AheadInSnapshot,
+        Plant::ConfirmedNotCompared,
+        Plant::TentativeKept,
+        Plant::TentativeOfUndone,
+        Plant::TentativeEndsCall,
         Plant::AnnouncedConfirmReused,
         Plant::AnnouncedBarrierDecided,
         Plant::AnnouncedByOneTooFew,

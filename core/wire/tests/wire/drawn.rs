@@ -1,7 +1,7 @@
 //! One message, record or snapshot for each seed; over many seeds, all of them.
 
 use crate::draw::Draw;
-use crate::drawn_announced::{announced_request, attested};
+use crate::drawn_announced::{announced_request, attested, early_answer};
 use crate::drawn_fast;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_ring::ring_message;
@@ -54,7 +54,7 @@ pub(crate) fn ballot(draw: &mut Draw) -> Ballot {
     }
 }
 
-fn id(draw: &mut Draw) -> CommandId {
+pub(crate) fn id(draw: &mut Draw) -> CommandId {
     CommandId {
         session: session(draw),
         sequence: counter(draw),
@@ -241,7 +241,8 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
 }
 
 pub(crate) fn answer(draw: &mut Draw) -> ToClient {
-    match draw.below(10) {
+    match draw.below(11) {
+        10 => early_answer(draw),
         9 => ToClient::Resumed {
             hash: secret(draw).hash(),
             session: session(draw),

@@ -276,6 +276,7 @@ fn requests_of_clients() -> Vec<Sample> {
                 payload: payload(),
             },
         ),
+        ("request_early", FromClient::Early { id: ID }),
         ("request_announce", FromClient::Announce { read: BROADCAST }),
         ("request_read_broadcast", read(ReadLevel::Broadcast)),
         (
@@ -454,6 +455,14 @@ fn answers_to_clients() -> Vec<Sample> {
             },
         ),
         ("answer_parked", ToClient::Parked { id: ID }),
+        ("answer_confirmed", ToClient::Confirmed { id: ID }),
+        (
+            "answer_tentative",
+            ToClient::Tentative {
+                id: ID,
+                value: ten.clone(),
+            },
+        ),
         (
             "answer_full",
             ToClient::Full {

@@ -100,6 +100,8 @@ pub enum Property {
     /// No node is told what its build does not read, nor acts in a view whose level it does not speak; and a group is set only to
     /// levels that all members speak.
     LevelSpoken,
+    /// A tentative reply is what objects made of a call ahead of its decision, and one that is confirmed is the answer.
+    EarlyTrue,
     /// Votes are told to those that the ordering of their view says.
     Ordered,
     /// The code under test keeps its own rules: no assertion fails.

@@ -9,7 +9,7 @@ use super::random::Random;
 use super::watchers::Watcher;
 use super::workload::Workload;
 use quorate_session::{ClientSession, SessionConfig, Ticket};
-use quorate_types::{CommandId, ConnectionId, NodeId, Secret, SessionId};
+use quorate_types::{CommandId, ConnectionId, NodeId, Secret, SessionId, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One call of so many that wait for an item is given up.
@@ -30,6 +30,8 @@ pub(super) struct Client {
     /// Calls of which somebody else sends a copy. One that was refused for want of room may be executed all the same: its
     /// client knows of its own copies only, and counts on them when it says that nothing happened.
     pub copied: BTreeSet<CommandId>,
+    /// What it was told of calls before they were decided.
+    pub early: BTreeMap<Ticket, Value>,
     /// Faults that keep it from everybody.
     pub cut: u64,
     /// Whether the newest of them has kept something from passing.

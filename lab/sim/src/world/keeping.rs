@@ -241,6 +241,7 @@ impl World {
             | FromClient::Read { .. }
             | FromClient::Broadcast { .. }
             | FromClient::Announce { .. }
+            | FromClient::Early { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }

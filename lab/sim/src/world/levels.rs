@@ -25,13 +25,14 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 6] = [
+const ASKED: [Level; 7] = [
     Level(19),
     Level(20),
     Level(21),
     Level::WITNESSES,
     Level::SPREAD_VALUES,
     Level::BROADCAST,
+    Level::EARLY,
 ];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.

@@ -11,6 +11,7 @@ mod clock;
 mod damage;
 mod diverging;
 mod durable;
+mod early;
 mod ends;
 mod events;
 mod fault;
@@ -81,6 +82,7 @@ use crate::checkers::liveness::Liveness;
 use crate::checkers::memory::Memory;
 use clients::{Client, Connection};
 use clock::Clock;
+use early::EarlyWords;
 use events::{Event, Events};
 use harm::Harm;
 use judge::Judge;
@@ -126,6 +128,7 @@ pub struct World {
     stage: Stage,
     harm: Harm,
     sightings: Sightings,
+    early: EarlyWords,
     upgrading: Upgrading,
     trace: Trace,
     /// The first broken property: nothing happens after it.
@@ -196,6 +199,7 @@ impl World {
             harm: Harm::new(view_changing::ViewChanging::new(&setup)),
             footprint: None,
             sightings: Sightings::default(),
+            early: EarlyWords::default(),
             upgrading: Upgrading::new(schedule.levels, seed, schedule.until),
             trace: Trace::new(telling),
             broken: None,
@@ -296,6 +300,7 @@ impl World {
                     open: BTreeMap::new(),
                     hears: None,
                     copied: BTreeSet::new(),
+                    early: BTreeMap::new(),
                     cut: 0,
                     has_felt_cut: false,
                     is_reader: number <= self.setup.load.readers,

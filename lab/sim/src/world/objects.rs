@@ -203,7 +203,14 @@ impl Objects {
     }
 
     /// Goes back to the state after `after`, and tells so when what waits before that is done.
-    pub(super) fn undo(&mut self, after: Slot) {
+    /// They go back to the state after `after`. Says whether another host is to start: the last one ended at a call behind that, which is
+    /// not decided, for good.
+    pub(super) fn undo(&mut self, after: Slot) -> bool {
+        self.deaths.take_if(|(at, _)| at.slot > after);
+        let is_over = matches!(self.host, Host::Over(at) if at.slot > after);
+        if is_over {
+            self.host = Host::Starting;
+        }
         self.queue.retain(|work| match work {
             Work::Execute { slot, .. } => *slot <= after,
             Work::Undone { .. }
@@ -220,6 +227,7 @@ impl Objects {
             }
         }
         self.queue.push_back(Work::Undone { after });
+        is_over
     }
 
     /// What the map holds at the key that nobody calls.

@@ -67,6 +67,7 @@ impl World {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
             Output::Reply { to, message } if is_wrong(&message) => self.loses_answer(to),
             Output::Reply { to, message } => {
+                self.watch_early(id, to, &message);
                 self.answers_operator(id, to, &message);
                 self.answers_view_operator(id, to, &message);
                 self.answer(id, to, &message);

@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    fn host_starts_soon(&mut self, id: NodeId) {
+    pub(super) fn host_starts_soon(&mut self, id: NodeId) {
         let (low, high) = START_MS;
         let now = self.now;
         let node = self.node(id);

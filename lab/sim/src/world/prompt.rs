@@ -96,11 +96,12 @@ impl World {
         };
         match message {
             ToClient::Leader { .. } => return Why::Hinted,
-            ToClient::Refused { .. } => {}
+            ToClient::Refused { .. } | ToClient::Tentative { .. } => {}
             ToClient::Opened { .. }
             | ToClient::Resumed { .. }
             | ToClient::Full { .. }
             | ToClient::Replied { .. }
+            | ToClient::Confirmed { .. }
             | ToClient::Parked { .. }
             | ToClient::Read { .. }
             | ToClient::Checkpointed { .. }

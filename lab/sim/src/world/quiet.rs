@@ -226,6 +226,7 @@ impl World {
         };
         super::announcing::draw_announcing(self.setup.seed, number, &mut client.session);
         client.life = None;
+        client.early.clear();
         self.prompt.dialling.answered(number);
         self.judge.ages.began(number);
         let opens = std::mem::take(&mut client.open);

@@ -183,6 +183,8 @@ rows! {
     RingBroken 20 "ring suspected, all asked again";
     Ahead 500 "slot decided as the objects had executed it";
     Undone 20 "objects go back, whose slots may be decided otherwise";
+    ToldEarly 500 "client told what a call returned ahead of its decision";
+    Fell 2 "call answered otherwise than its client had been told early";
     UnreadableKept 1 "message kept from a node that does not read it";
 }
 

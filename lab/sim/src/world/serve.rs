@@ -5,6 +5,7 @@
 use super::World;
 use super::clients::Connection;
 use super::clock::Moment;
+use super::early;
 use super::events::Event;
 use super::judge::Source;
 use super::links::MESSAGE_BYTES;
@@ -103,10 +104,7 @@ impl World {
                 payload: payload.clone(),
                 level,
             },
-            None => Operation::Call {
-                object,
-                payload: payload.clone(),
-            },
+            None => early::operation(&self.setup, number, object, payload.clone()),
         };
         let mut out = Vec::new();
         let time = now.as_time();
@@ -151,6 +149,9 @@ impl World {
                 SessionOutput::Dial { address } => self.dial(number, &address),
                 SessionOutput::Send(message) => self.client_sends(number, message),
                 SessionOutput::Announce(read) => self.announce(number, read),
+                SessionOutput::Tentative { ticket, value } => {
+                    self.hears_early(number, ticket, value);
+                }
                 SessionOutput::Done { ticket, result } => {
                     self.operation_ends(number, ticket, result)
                 }
@@ -179,6 +180,8 @@ impl World {
         self.trace.note(now, &words, || {
             format!("c{number} ends {ticket:?} {result:?}")
         });
+        self.ends_early(number, ticket, &result);
+        let client = self.clients.get_mut(&number).expect("clients stay");
         let ended = match &result {
             Ok(Answer::Called(outcome)) => {
                 let id = client.hears.expect("a call ends by the reply to it");
@@ -311,6 +314,7 @@ impl World {
             .map(|id| (id, id.to_string()))
             .collect();
         self.watch_reconnected(number);
+        self.draw_early(number, node);
         self.tell_client(number, SessionInput::Connected { node, members });
     }
 
@@ -478,6 +482,7 @@ impl World {
         }
         for message in requests(bytes.clone()) {
             let message = message.expect("what was encoded decodes");
+            self.watch_wanted(connection.node, &message);
             self.hand_in(connection.node, ToReplica::Client { from: id, message });
         }
     }
@@ -526,14 +531,15 @@ impl World {
                         .goes_on(connection.node, *slot, "answers a read at"),
                 );
             }
-            if let ToClient::Replied { id, outcome } = &message {
+            let meant = self.meant_by(id, &message);
+            if let ToClient::Replied { id, outcome } = &meant {
                 let judged = self.judge.replied(*id, outcome);
                 self.judged(judged);
             }
             // A client hears nothing more on a connection that it has left.
             let clients = &self.clients;
             let hears = |number: &u64| clients[number].connection == Some(id);
-            self.watch_answered(connection.client.filter(hears), &message);
+            self.watch_answered(connection.client.filter(hears), &meant);
             let Some(number) = connection.client else {
                 continue;
             };
@@ -543,13 +549,15 @@ impl World {
                     .note(self.now, &words, || format!("c{number} hears {message:?}"));
                 self.watch_refused(number, &message);
                 let client = self.clients.get_mut(&number).expect("clients stay");
-                client.hears = match &message {
+                client.hears = match &meant {
                     ToClient::Replied { id, .. }
+                    | ToClient::Tentative { id, .. }
                     | ToClient::Refused {
                         ask: Ask::Call(id), ..
                     } => Some(*id),
                     _ => None,
                 };
+                self.begins_telling(&message);
                 self.tell_client(number, SessionInput::Received(message));
                 self.watch_counting(number);
             }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// What came of a slot that is not decided.
 pub(super) struct Undecided {
     stamp: Stamp,
-    steps: Vec<Step>,
-    results: SlotResults,
+    pub(super) steps: Vec<Step>,
+    pub(super) results: SlotResults,
 }
 
 /// Slots that were sent out before they were decided, at one node; what came of them, once that is known.
@@ -65,7 +65,9 @@ impl World {
         self.exercised(Row::Undone);
         let running = self.running(id);
         running.ahead.split_off(&after.next());
-        running.objects.undo(after);
+        if running.objects.undo(after) {
+            self.host_starts_soon(id);
+        }
         self.begin_work(id);
     }
 }

@@ -244,8 +244,9 @@ impl Server {
                 FromClient::KeepAlive { session } => {
                     self.say(index, ToClient::KeptAlive { session });
                 }
-                // Its client knows no member whom it could tell of a read.
+                // Its client knows no member whom it could tell of a read, and it executes nothing ahead.
                 FromClient::Broadcast { .. }
+                | FromClient::Early { .. }
                 | FromClient::Announce { .. }
                 | FromClient::Resume { .. }
                 | FromClient::Attach { .. }

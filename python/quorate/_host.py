@@ -392,7 +392,7 @@ def _write_image(
     heads: Mapping[int, bytes] = types.MappingProxyType({}),
 ) -> None:
     """Runs in the forked process and never returns."""
-    code = 1
+    code, at = 1, None
     try:
         _native.die_with_parent(parent)
         # The node must see the stream's end when the host dies, whatever this process does.
@@ -403,6 +403,7 @@ def _write_image(
             _environment.refuse_effects(True)
             file.write(struct.pack("<I", len(objects)))
             for number in sorted(objects):
+                at = number
                 _check_class(objects[number], classes.get(number))
                 image = _native.dump_state(objects[number])
                 head = heads.get(number, b"")
@@ -413,7 +414,10 @@ def _write_image(
                     _check_image(objects[number], image)
         code = 0
     except BaseException as error:
-        os.write(writer, _making.one_line(error).encode()[:4096])
+        whose = ""
+        if at is not None and len(objects.keys() - _own.CLASSES.keys()) > 1:
+            whose = f"{_names.name_of(type(objects[at]))}: "
+        os.write(writer, f"{whose}{_making.one_line(error)}".encode()[:4096])
     finally:
         # Whatever was raised, and wherever: this process must not go on as a second host.
         os._exit(_on_disk.DAMAGED if _on_disk.is_damaged() else code)

@@ -22,7 +22,13 @@ CLASSES_MAX = 256
 
 
 def class_for(base: type[Proxy], cls: type | None) -> type[Proxy]:
-    """The class of the proxies of a class."""
+    """The class of the proxies of a class.
+
+    Proxies beside another one are of its class, also where that is kept no more, or where another thread
+    has made a class too: the interpreter initialises none of an unrelated class.
+    """
+    if cls is not None and vars(base).get("_quorate_class") is cls:
+        return base
     root: type[Proxy] = next(kind for kind in base.__mro__ if "_method_class" in vars(kind))
     made: Any = _made
     return root if cls is None else made(root, cls)
@@ -42,6 +48,7 @@ def _made(root: Any, cls: type) -> Any:
             special |= {"__aenter__": _enter_async, "__aexit__": _leave_async}
     space = {
         "__slots__": (),
+        "_quorate_class": cls,
         "__doc__": cls.__doc__,
         "__module__": "quorate",
         "__hash__": object.__hash__,

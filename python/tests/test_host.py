@@ -156,6 +156,35 @@ def test_an_image_process_ends_whatever_its_exceptions_do(tmp_path: Path) -> Non
     assert os.waitstatus_to_exitcode(status) == 1
 
 
+@pytest.mark.parametrize(
+    ("count", "told"), [(1, "UnsupportedValue: self.file"), (2, "Holder: UnsupportedValue")]
+)
+def test_of_several_objects_the_one_that_cannot_be_kept_is_named(
+    tmp_path: Path, count: int, told: str
+) -> None:
+    class Kept:
+        pass
+
+    class Holder:
+        def __init__(self) -> None:
+            self.file = open(__file__)  # noqa: SIM115
+
+    for cls in (Kept, Holder):
+        _names.register(cls)
+    objects: dict[int, Any] = {number: Kept() for number in range(1, count)} | {count: Holder()}
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _host._write_image(objects, str(tmp_path / "x"), writer, os.dup(0), os.getppid())
+        finally:
+            os._exit(77)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader, "rb") as pipe:
+        assert told in pipe.read().decode()
+
+
 def test_a_method_that_lies_about_changing_nothing_is_named_and_reads_no_more() -> None:
     with quorate.local(Wallet) as wallet:
         assert wallet.liar() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pkgutil
 import random
@@ -14,7 +15,7 @@ import pytest
 import type_checkers
 
 import quorate
-from quorate import _errors, _native, testing
+from quorate import _errors, _native, _special, testing
 from quorate._options import Options
 from quorate._proxy import Flow, Proxy
 
@@ -212,3 +213,15 @@ def test_private_names_and_attributes_are_refused_before_anything_is_sent() -> N
     with pytest.raises(AttributeError, match="call a method"):
         proxy.deposit = 1
     assert "deposit" in repr(proxy.deposit)
+
+
+def test_proxies_beside_one_whose_class_is_kept_no_more_are_whole() -> None:
+    class Account:
+        def deposit(self) -> None: ...
+
+    proxy = Proxy(Flow(None, Account, Options()))  # type: ignore[arg-type]
+    # As when another thread made a class at the same time, or 256 other classes came since.
+    _special._made.cache_clear()
+    for other in (quorate.options(proxy, timeout=5), copy.copy(proxy)):
+        assert type(other) is type(proxy)
+        assert "deposit" in repr(other.deposit)

@@ -150,13 +150,27 @@ pub(crate) fn told_of(
         let text = format!("the group {name} is not served there: {error}");
         return CliError::not_found(text).advise("look at quorate group list");
     }
+    CliError::not_found(format!("there is no group {name}: {}", those_of(&groups)))
+        .advise("quorate group list shows them; without a name the first group is meant")
+}
+
+/// That the first group knows no group of this name.
+fn no_group(name: &str, access: &GroupAccess) -> CliError {
+    let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls()).ok();
+    let groups = document
+        .and_then(|told| serde_json::from_value::<Vec<GroupStatus>>(told["groups"].clone()).ok());
+    let there = groups.map(|groups| format!(": {}", those_of(&groups)));
+    let text = format!("there is no group {name}{}", there.unwrap_or_default());
+    CliError::not_found(text).advise("quorate group list shows those that there are")
+}
+
+/// The groups that there are, by name.
+fn those_of(groups: &[GroupStatus]) -> String {
     let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-    let there = match names.is_empty() {
+    match names.is_empty() {
         true => "the cluster has no group beside its first one".to_owned(),
         false => format!("beside its first one the cluster has {}", names.join(", ")),
-    };
-    CliError::not_found(format!("there is no group {name}: {there}"))
-        .advise("quorate group list shows them; without a name the first group is meant")
+    }
 }
 
 pub(crate) fn named(name: &str) -> Result<String, CliError> {
@@ -292,10 +306,7 @@ pub(crate) fn decide(
             "there is a group {name} with other nodes, objects or settings: nothing has changed"
         ))
         .advise("name another one, or drop that one first: quorate group list")),
-        Err(CallError::Invalid(CallCause::UnknownGroup)) => {
-            let text = format!("there is no group {name}");
-            Err(CliError::not_found(text).advise("quorate group list names those that there are"))
-        }
+        Err(CallError::Invalid(CallCause::UnknownGroup)) => Err(no_group(&name, access)),
         Err(CallError::Invalid(CallCause::LevelNotSpoken)) => Err(CliError::conflict(format!(
             "a node begins to serve a group that was there before it only where the cluster's first group is at level {}: nothing has changed",
             GroupChange::SERVE_LEVEL

@@ -42,7 +42,14 @@ pub(crate) fn run(args: &MoveLeaderArgs, as_json: bool) -> Result<(), CliError> 
     let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
     let is_member = view.members.iter().any(|member| member.node == args.node);
     if !is_member {
-        let text = format!("node {} is no member of the group", args.node);
+        let members: Vec<String> = (view.members.iter())
+            .map(|member| member.node.to_string())
+            .collect();
+        let text = format!(
+            "node {} is no member of the group; members are {}",
+            args.node,
+            members.join(", ")
+        );
         return Err(CliError::not_found(text).advise("look at `quorate view show`"));
     }
     let client = access.connect(timeout)?;

@@ -59,6 +59,7 @@ impl LevelPlan {
         }
         if let Ok(ordering) = view.ordering.parse::<OrderingName>()
             && ordering.level() > level
+            && level >= Level::UNNAMED
         {
             return Err(CliError::conflict(format!(
                 "view {} orders with {ordering}, which takes level {}: nothing has changed",

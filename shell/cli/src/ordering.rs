@@ -68,7 +68,7 @@ pub(crate) fn tolerated(
         OrderingName::FastPaxos => match FastQuorums::beside_majorities(acceptors) {
             Ok(quorums) => Ok(Some(quorums)),
             Err(few) => Err(CliError::conflict(format!("{ordering}: {few}; nothing has changed"))
-                .advise("have four acceptors or more (--nodes 4, or quorate view add NODE), or choose paxos, libpaxos or libpaxos+")),
+                .advise("have four acceptors or more (--nodes 4, or quorate view add NODE), or choose another ordering")),
         },
     }
 }

@@ -387,7 +387,8 @@ impl Plan {
         Err(CliError::not_found(format!(
             "node {node} is no member of the group; members are {}",
             members.join(", ")
-        )))
+        ))
+        .advise("name a member: `quorate view show`; a new one joins first: quorate node join"))
     }
 
     /// Has the change decided, and returns the first slot of the new view. While the view before is not yet over, it asks again.

@@ -77,9 +77,15 @@ pub const READ_PER_POLL: usize = 4 << 20;
 /// Space offered to one read of a host process's replies.
 pub const READ_BYTES: usize = 256 << 10;
 
-/// Work kept for a new host process before the host makes an image of its own. Catching up takes about
-/// as long as the work took: some seconds.
+/// Work kept for a new host process before the host makes an image of its own, however long it took.
 pub const WORK_LOG_BYTES_MAX: usize = 64 << 20;
+
+/// What calls may have taken since the last image where they are executed ahead of decisions: a process that is replaced because
+/// they are undone repeats them, and all nodes may have to at once. About as long as the next process takes to start.
+pub const CATCHING_UP_MAX: Duration = Duration::from_millis(500);
+
+/// An image is made for that only after calls of so many times as long as the last one took, so that it costs a tenth at most.
+pub const IMAGE_SHARE: u32 = 10;
 
 /// A host process that has not greeted back by then is killed: importing a large package takes seconds.
 pub const START_PATIENCE: Duration = Duration::from_secs(60);

@@ -4,8 +4,11 @@
 //! ended three processes, none is started until the group decides to skip that call. Only a query, which is
 //! not in the log, is answered with an error when it ends the process.
 
+mod catching_up;
 mod images;
 mod taking_back;
+
+use catching_up::CatchingUp;
 
 use crate::activity::Activity;
 use crate::child::{Process, await_ready};
@@ -54,6 +57,7 @@ pub(crate) struct OtherProcess {
     confirmed: Slot,
     /// WorkLog weight at which the host makes an image of its own.
     shorten_at: usize,
+    catching_up: CatchingUp,
     last_death: Option<Death>,
     ended_reads: EndedReads,
     /// The newest slot whose outcomes were told: what its calls print was printed.
@@ -136,6 +140,7 @@ impl OtherProcess {
             undecided: None,
             confirmed: Slot::ZERO,
             shorten_at: WORK_LOG_BYTES_MAX,
+            catching_up: CatchingUp::default(),
             last_death: None,
             ended_reads: EndedReads::default(),
             liars: BTreeSet::new(),
@@ -151,19 +156,25 @@ impl OtherProcess {
 
     pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
         self.confirm(slot);
-        self.speculate(slot, stamp, steps);
+        self.hand_in(slot, stamp, steps);
     }
 
     pub(crate) fn speculate(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
+        self.catching_up.goes_ahead();
+        self.hand_in(slot, stamp, steps);
+    }
+
+    fn hand_in(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
         self.newest = slot;
         // The work log outlives the slot's batch: it must not keep that in memory.
         let steps = steps.to_vec();
         self.work_log.push(HostWork::Execute { slot, stamp, steps });
         if self.config.with_snapshots
             && !self.is_shortening
-            && self.work_log.weight() > self.shorten_at
+            && (self.work_log.weight() > self.shorten_at || self.catching_up.is_due())
         {
             self.is_shortening = true;
+            self.catching_up.asked(slot);
             let is_private = true;
             self.work_log.push(HostWork::Snapshot { slot, is_private });
         }
@@ -221,7 +232,11 @@ impl OtherProcess {
             // The greeting or the image may be larger than what the socket takes at once.
             Life::Starting { process, .. } | Life::Restoring { process } => process.write(),
             Life::Up { process } => {
-                send_work(process, &mut self.work_log, &self.scratch, &self.left_out)
+                let sent = send_work(process, &mut self.work_log, &self.scratch, &self.left_out);
+                if self.work_log.is_waiting() {
+                    self.catching_up.busy(Instant::now());
+                }
+                sent
             }
             Life::Waiting { .. } | Life::Over => return,
         };
@@ -359,7 +374,12 @@ impl OtherProcess {
         let Some(results) = results else {
             return self.out_of_step();
         };
-        if let Some((_, true)) = self.work_log.answer() {
+        let is_news = matches!(self.work_log.answer(), Some((_, true)));
+        self.catching_up.executed(slot, Instant::now());
+        if !self.work_log.is_waiting() {
+            self.catching_up.idle();
+        }
+        if is_news {
             self.last_death = None;
             self.watch.release();
             self.told = self.told.max(slot);
@@ -457,6 +477,7 @@ impl OtherProcess {
             count,
         });
         self.work_log.rewind();
+        self.catching_up.begins_again();
         if let Some((slot, images)) = fetched {
             self.begin_with(slot, images);
         }

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Images by slot, or why there are none.
 pub(crate) struct Loaded {
-    /// How often something had been undone when it was begun.
-    era: u64,
+    /// Which of the images it is.
+    number: u64,
     pub(crate) slot: Slot,
     pub(crate) outcome: Result<(Vec<ObjectImage>, PartsList), String>,
 }
@@ -24,11 +24,10 @@ pub(crate) struct Scratch {
     loaded: Receiver<Loaded>,
     sender: Sender<Loaded>,
     waker: Arc<Waker>,
-    outstanding: usize,
-    /// How often something was undone.
-    era: u64,
-    /// Images of earlier eras are of states that stand up to this slot.
-    stands: Slot,
+    /// Number and slot of each image that is being read, of states that stand.
+    outstanding: Vec<(u64, Slot)>,
+    /// How many were begun.
+    begun: u64,
 }
 
 impl Scratch {
@@ -45,9 +44,8 @@ impl Scratch {
             loaded,
             sender,
             waker,
-            outstanding: 0,
-            era: 0,
-            stands: Slot(u64::MAX),
+            outstanding: Vec::new(),
+            begun: 0,
         })
     }
 
@@ -58,7 +56,7 @@ impl Scratch {
 
     /// Begins to read the image of `slot`, and removes the file.
     pub(crate) fn load(&mut self, id: u32, slot: Slot) -> std::io::Result<()> {
-        let era = self.era;
+        let number = self.begun;
         let (path, sender, waker) = (self.path(id, slot), self.sender.clone(), self.waker.clone());
         std::thread::Builder::new()
             .name("quorate-images".to_owned())
@@ -70,10 +68,15 @@ impl Scratch {
                 // The file has been read or is useless.
                 let _ = std::fs::remove_file(&path);
                 // Fails only when the host is gone.
-                let _ = sender.send(Loaded { era, slot, outcome });
+                let _ = sender.send(Loaded {
+                    number,
+                    slot,
+                    outcome,
+                });
                 let _ = waker.wake();
             })?;
-        self.outstanding += 1;
+        self.begun += 1;
+        self.outstanding.push((number, slot));
         Ok(())
     }
 
@@ -85,8 +88,9 @@ impl Scratch {
 
     pub(crate) fn take(&mut self) -> Option<Loaded> {
         while let Ok(loaded) = self.loaded.try_recv() {
-            self.outstanding -= 1;
-            if loaded.era == self.era || loaded.slot <= self.stands {
+            let is_it = |(number, _): &(u64, Slot)| *number == loaded.number;
+            if let Some(place) = self.outstanding.iter().position(is_it) {
+                self.outstanding.swap_remove(place);
                 return Some(loaded);
             }
         }
@@ -95,11 +99,7 @@ impl Scratch {
 
     /// States after `after` are undone: images of them that are being read are of no use.
     pub(crate) fn undo(&mut self, after: Slot) {
-        if self.outstanding == 0 {
-            self.stands = Slot(u64::MAX);
-        }
-        self.stands = self.stands.min(after);
-        self.era += 1;
+        self.outstanding.retain(|(_, slot)| *slot <= after);
     }
 }
 
@@ -143,4 +143,54 @@ fn parse(file: &Bytes) -> Option<Vec<ObjectImage>> {
         at = end;
     }
     (at == file.len()).then_some(images)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Events, Poll, Token};
+    use std::time::{Duration, Instant};
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// The slots of the next `count` images that are there.
+    fn taken(scratch: &mut Scratch, poll: &mut Poll, count: usize) -> Vec<u64> {
+        let (began, mut slots) = (Instant::now(), Vec::new());
+        while slots.len() < count {
+            slots.extend(scratch.take().map(|loaded| loaded.slot.0));
+            assert!(began.elapsed() < PATIENCE, "only {slots:?}");
+            poll.poll(
+                &mut Events::with_capacity(1),
+                Some(Duration::from_millis(10)),
+            )
+            .unwrap();
+        }
+        slots.sort_unstable();
+        slots
+    }
+
+    #[test]
+    fn an_image_stands_unless_its_own_state_is_undone_while_it_is_read() {
+        let name = format!("quorate-scratch-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let mut poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mut scratch = Scratch::new(&directory, waker).unwrap();
+        let load = |scratch: &mut Scratch, slot: u64| {
+            std::fs::write(scratch.path(1, Slot(slot)), 0u32.to_le_bytes()).unwrap();
+            scratch.load(1, Slot(slot)).unwrap();
+        };
+        load(&mut scratch, 2);
+        load(&mut scratch, 4);
+        scratch.undo(Slot(3));
+        load(&mut scratch, 9);
+        scratch.undo(Slot(12));
+        assert_eq!(taken(&mut scratch, &mut poll, 2), [2, 9]);
+        load(&mut scratch, 13);
+        assert_eq!(
+            taken(&mut scratch, &mut poll, 1),
+            [13],
+            "of slot 4 none comes"
+        );
+    }
 }

@@ -192,7 +192,8 @@ impl WorkLog {
         })
     }
 
-    /// The state at the snapshot or restore of `slot` is `images`: older work is done with.
+    /// The state at the snapshot or restore of `slot` is `images`: older work is done with. No image takes an
+    /// older one away that is awaited: they are written side by side, and the node waits for each that it asked for.
     pub(crate) fn rebase(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         let last = self.entries.iter().rposition(|entry| match entry.work {
             HostWork::Snapshot { slot: at, .. } | HostWork::Restore { slot: at, .. } => {
@@ -212,6 +213,11 @@ impl WorkLog {
             return;
         }
         if self.sent <= last {
+            return;
+        }
+        let is_image = |entry: &Entry| matches!(entry.work, HostWork::Snapshot { .. });
+        let is_awaited = |entry: &Entry| is_image(entry) && !entry.is_told;
+        if is_image(&self.entries[last]) && self.entries.range(..last).any(is_awaited) {
             return;
         }
         for entry in self.entries.drain(..=last) {
@@ -455,6 +461,25 @@ mod tests {
             work_log.base().is_some(),
             "now it stands where the image was taken"
         );
+    }
+
+    #[test]
+    fn an_image_that_is_there_first_takes_no_older_one_away() {
+        let mut work_log = work_log_of(1);
+        let asked = |slot, is_private| HostWork::Snapshot { slot, is_private };
+        work_log.push(asked(Slot(1), false));
+        work_log.push(asked(Slot(2), true));
+        sent(&mut work_log);
+        work_log.answer();
+        assert_eq!(work_log.snapshot_ended(Slot(2)), Some(true));
+        work_log.rebase(Slot(2), Vec::new());
+        assert_eq!(
+            work_log.snapshot_ended(Slot(1)),
+            Some(false),
+            "the node waits for it"
+        );
+        work_log.rebase(Slot(1), Vec::new());
+        assert_eq!(work_log.base().map(|(slot, _)| *slot), Some(Slot(1)));
     }
 
     #[test]

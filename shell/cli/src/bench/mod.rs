@@ -48,6 +48,9 @@ const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs the benchmark; the report goes to stdout.
 pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
+    if args.endpoint.is_none() {
+        tolerated(args.ordering.name(), args.local.into())?;
+    }
     if let Some(file) = &args.trace_one {
         return trace_one(args, file, as_json);
     }
@@ -92,7 +95,6 @@ fn all_good(errors: u64) -> Result<(), CliError> {
 
 /// Draws what is sent for one command into `file`, and prints it.
 fn trace_one(args: &BenchArgs, file: &Path, as_json: bool) -> Result<(), CliError> {
-    tolerated(args.ordering.name(), args.local.into())?;
     let trace = CommandTrace::of(args.ordering.name(), args.local, args.size)?;
     let drawn = std::fs::write(file, trace_picture::draw(&trace));
     drawn.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;

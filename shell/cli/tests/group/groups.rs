@@ -108,7 +108,9 @@ fn a_group_has_a_log_of_its_own_until_it_is_dropped() {
     });
     let (code, says) = call(&orders, &["counter", "get"]).unwrap_err();
     assert_eq!(code, Some(3), "{says}");
-    assert_eq!(dropped(&group, "orders").status.code(), Some(3));
+    let again = dropped(&group, "orders");
+    assert_eq!(again.status.code(), Some(3));
+    assert!(text(&again.stderr).contains("no group beside its first one"));
     let orders = created(&group, &["orders", "rust:counter"]);
     assert_eq!(add(&orders, "2"), "2", "another group of that name");
     assert_eq!(group.stop(), Some(0));

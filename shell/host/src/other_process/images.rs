@@ -6,6 +6,7 @@ use crate::image::ObjectImage;
 use crate::limits::WORK_LOG_BYTES_MAX;
 use crate::work_log::HostWork;
 use quorate_types::{PartsList, Slot};
+use std::time::Instant;
 
 impl OtherProcess {
     pub(super) fn restored(&mut self, slot: Slot) {
@@ -58,6 +59,9 @@ impl OtherProcess {
         let Some(is_private) = self.work_log.snapshot_ended(slot) else {
             return;
         };
+        if is_private {
+            self.catching_up.image_ended(Instant::now());
+        }
         // The node asks for images of decided states only.
         if is_private && slot > self.confirmed {
             self.undecided = Some((slot, images));
@@ -102,6 +106,7 @@ impl OtherProcess {
         match self.work_log.snapshot_ended(slot) {
             Some(false) => self.events.push(HostEvent::ImageFailed { slot, reason }),
             Some(true) => {
+                self.catching_up.image_ended(Instant::now());
                 self.is_shortening = false;
                 self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
             }

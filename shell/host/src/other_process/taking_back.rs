@@ -104,6 +104,7 @@ impl OtherProcess {
         self.is_unread = false;
         self.watch.release();
         self.work_log.rewind();
+        self.catching_up.begins_again();
         // The next process tells what is due, if anything is.
         self.events.push(HostEvent::Due { at: None });
     }

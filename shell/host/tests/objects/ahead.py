@@ -4,9 +4,12 @@ import os
 
 import quorate
 
+# Of this process alone.
+_cache = {"spins": 0}
+
 
 class Ahead:
-    __quorate_reads__ = ("balance_now", "weigh")
+    __quorate_reads__ = ("balance_now", "weigh", "spins_here")
 
     def __init__(self):
         self.balance = 0
@@ -30,7 +33,11 @@ class Ahead:
     def swallow(self, *numbers):
         return len(numbers)
 
+    def spins_here(self):
+        return _cache["spins"]
+
     def spin(self, rounds):
+        _cache["spins"] += 1
         for _ in range(rounds):
             self.balance += 1
         return self.balance

@@ -5,6 +5,7 @@
 
 use crate::driving::{OBJECT, PATIENCE, call, drive, executed, host_of, one};
 use bytes::Bytes;
+use quorate_host::limits::CATCHING_UP_MAX;
 use quorate_host::{Host, HostEvent, Image, ObjectImage, PythonConfig, call_payload, returned_int};
 use quorate_ordering::ReadId;
 use quorate_types::{Call, Outcome, Slot, SlotResults, Stamp, Wall};
@@ -302,4 +303,30 @@ fn a_restore_that_fails_makes_no_image_of_an_undecided_state_a_base() {
     host.poll(&mut Vec::new());
     host.undo(Slot(slot - 1));
     assert_eq!(read(&mut host, "balance_now"), returned_int(1));
+}
+
+/// Few bytes of work may have taken minutes: what is repeated is what took less than a second or so.
+#[test]
+fn what_took_long_is_in_an_image_when_objects_go_back() {
+    const ROUNDS: i64 = 20_000;
+    let mut host = host_with(|_| {});
+    let began = Instant::now();
+    let mut slot = 0;
+    while began.elapsed() < 4 * CATCHING_UP_MAX {
+        slot += 1;
+        host.speculate(Slot(slot), stamp(), one("spin", &[ROUNDS]));
+        until(&mut host, is_executed(slot));
+        host.confirm(Slot(slot));
+    }
+    host.speculate(Slot(slot + 1), stamp(), one("deposit", &[1]));
+    until(&mut host, is_executed(slot + 1));
+    host.undo(Slot(slot));
+    let calls = i64::try_from(slot).unwrap();
+    assert_eq!(
+        read(&mut host, "balance_now"),
+        returned_int(calls * ROUNDS),
+        "the state is that of all calls but the undone one"
+    );
+    let all_again = returned_int(calls);
+    assert_ne!(read(&mut host, "spins_here"), all_again, "of {calls} calls");
 }

@@ -23,7 +23,7 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 use crate::error::CliError;
 use crate::json;
 use crate::node::PersistArg;
-use crate::ordering::tolerated;
+use crate::ordering::refuse_few;
 use crate::print;
 use crate::status;
 use crate::tls::TlsArgs;
@@ -92,7 +92,7 @@ fn all_good(errors: u64) -> Result<(), CliError> {
 
 /// Draws what is sent for one command into `file`, and prints it.
 fn trace_one(args: &BenchArgs, file: &Path, as_json: bool) -> Result<(), CliError> {
-    tolerated(args.ordering.name(), args.local.into())?;
+    refuse_few(args.ordering.name(), args.local.into())?;
     let trace = CommandTrace::of(args.ordering.name(), args.local, args.size)?;
     let drawn = std::fs::write(file, trace_picture::draw(&trace));
     drawn.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;

@@ -34,7 +34,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null | cut -c1-7)
 FROM ?= $(shell printf '%d' 0x$(or $(COMMIT),10000000))
 
 # Scripts of lab/bench that have full type hints.
-TYPED_BENCHES := $(addprefix ../lab/bench/,fast.py link_delay.py speculation.py staying.py)
+TYPED_BENCHES := $(addprefix ../lab/bench/,etcd_puts.py fast.py link_delay.py ordering_rows.py orderings.py rivals.py speculation.py staying.py test_ordering_rows.py)
 
 # Empty until the Python package stands; then it is installed and its types are checked.
 PACKAGE := $(wildcard python/pyproject.toml)
@@ -110,8 +110,8 @@ locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
 shapes: build ## measure calls with large values, many keys and many clients against their bars: RUNS=n (3), SHORT=1 one short run of each
 	$(BIN)/python lab/bench/shapes.py $(if $(SHORT),--runs 1 --seconds 2,--runs $(or $(RUNS),3))
 
-bench-orderings: build ## measure what each ordering costs, beside what its messages predict: RUNS=n (3), LIBPAXOS=folder with the programs of LibPaxos3, SHORT=1 one short run of each
-	$(BIN)/python lab/bench/orderings.py --quorate $(BIN)/quorate $(if $(SHORT),--runs 1 --seconds 2,--runs $(or $(RUNS),3)) $(if $(LIBPAXOS),--libpaxos $(LIBPAXOS))
+bench-orderings: build ## measure what each ordering costs, beside what its messages predict, and etcd where it is installed: RUNS=n (3), LIBPAXOS=folder with the programs of LibPaxos3, SHORT=1 one short run of each
+	$(BIN)/python lab/bench/orderings.py --quorate $(BIN)/quorate $(if $(SHORT),--short,--runs $(or $(RUNS),3)) $(if $(LIBPAXOS),--libpaxos $(LIBPAXOS))
 
 bench-fast: build ## measure Fast Paxos beside Multi-Paxos over links of 10 ms, and where they cross; needs root: ROUNDS=n (3), SHORT=1 one short round
 	$(BIN)/python lab/bench/fast.py --quorate $(BIN)/quorate $(if $(SHORT),--quick,--rounds $(or $(ROUNDS),3))
@@ -151,7 +151,7 @@ test-python-groups:
 
 test-python-classes:
 	$(TREE) $(BIN)/pytest -c python/pyproject.toml $(CLASS_TESTS) python/quorate examples
-	$(TREE) $(BIN)/pytest lab/nemesis lab/runner
+	$(TREE) $(BIN)/pytest lab/nemesis lab/runner lab/bench
 
 test-sim: compile
 	$(call seeds,0,$(FIXED_SEEDS),the same seeds again: make test-sim)

@@ -51,14 +51,20 @@ class Service(ABC):
     is_contended = True
     """Whether several clients in one process can wait for one lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: int = NODES, folder: str | None = None) -> None:
+        self.members = members
+        self.folder = folder
+        """Where the servers' files are; None for the usual place of temporary ones."""
+        self.pids: list[int] = []
         self.block = ExitStack()
         self.home = Path()
 
     def __enter__(self) -> Self:
         """Start the servers."""
         with ExitStack() as block:
-            folder = tempfile.TemporaryDirectory(prefix="rival-", ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(
+                prefix="rival-", dir=self.folder, ignore_cleanup_errors=True
+            )
             self.home = Path(block.enter_context(folder))
             self.block = block
             self.start()
@@ -83,6 +89,7 @@ class Service(ABC):
         server = subprocess.Popen(
             words, stdout=log, stderr=log, cwd=self.home, env={**os.environ, **environment}
         )
+        self.pids.append(server.pid)
 
         def end() -> None:
             server.kill()
@@ -139,8 +146,8 @@ class Etcd(Service):
         """Start the members."""
         self.grpc = module("grpc", "grpcio")
         etcd = program("etcd", "etcd-server")
-        ports = free_ports(2 * NODES)
-        self.ports, peers = ports[:NODES], ports[NODES:]
+        ports = free_ports(2 * self.members)
+        self.ports, peers = ports[: self.members], ports[self.members :]
         cluster = ",".join(f"m{n}=http://127.0.0.1:{port}" for n, port in enumerate(peers))
         for n, (port, peer) in enumerate(zip(self.ports, peers, strict=True)):
             own, other = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"

@@ -116,3 +116,4 @@ def test_a_group_says_when_its_data_goes_with_it(tmp_path: Path, is_kept: bool) 
             said += line
         up.terminate()
     assert ("goes when this ends; --dir DIR keeps it" in said) is not is_kept
+    assert "1 acceptor: 1 decide; the group goes on without 0\n" in said

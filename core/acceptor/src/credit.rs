@@ -5,17 +5,26 @@
 
 use quorate_ordering::{Flow, Limits};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Slot, Time};
+use quorate_types::{Duration, Slot, Time};
 use std::collections::VecDeque;
 
 /// Values sent to one peer and not acknowledged. `N` numbers them in the order of sending.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Credit<N = Slot> {
-    in_flight: VecDeque<(N, usize)>,
+    in_flight: VecDeque<Unanswered<N>>,
     /// Invariant: the sum over `in_flight`.
     bytes: usize,
     /// When the oldest unanswered value was sent, or the last answer came.
     stalled_since: Time,
+}
+
+/// A value that was sent and is not acknowledged.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Unanswered<N> {
+    number: N,
+    bytes: usize,
+    /// When it was sent last.
+    at: Time,
 }
 
 impl<N> Default for Credit<N> {
@@ -38,7 +47,7 @@ impl<N: Copy + Ord> Credit<N> {
             || planted(Plant::CreditUnbounded)
             || match limits.flow {
                 Flow::Credit => has_credit,
-                Flow::Unbounded => true,
+                Flow::Unbounded | Flow::Retry(_) => true,
                 Flow::Blocking(_) => !self.blocks(limits),
             }
     }
@@ -47,7 +56,7 @@ impl<N: Copy + Ord> Credit<N> {
     #[must_use]
     pub fn blocks(&self, limits: &Limits) -> bool {
         match limits.flow {
-            Flow::Credit | Flow::Unbounded => false,
+            Flow::Credit | Flow::Unbounded | Flow::Retry(_) => false,
             Flow::Blocking(most) => self.in_flight.len() >= most.max(1),
         }
     }
@@ -57,26 +66,40 @@ impl<N: Copy + Ord> Credit<N> {
         if self.in_flight.is_empty() {
             self.stalled_since = now;
         }
-        self.in_flight.push_back((number, bytes));
+        let at = now;
+        self.in_flight.push_back(Unanswered { number, bytes, at });
         self.bytes += bytes;
     }
 
     /// Returns the credit for all values sent up to `upto`.
     pub fn refund(&mut self, now: Time, upto: N) {
-        while let Some((number, bytes)) = self.in_flight.front().copied() {
-            if number > upto {
+        while let Some(oldest) = self.in_flight.front().copied() {
+            if oldest.number > upto {
                 break;
             }
             self.in_flight.pop_front();
-            self.bytes -= bytes;
+            self.bytes -= oldest.bytes;
             self.stalled_since = now;
         }
     }
 
+    /// The first `most` of the values that are unanswered for `patience`. They count as sent now.
+    pub fn overdue(&mut self, now: Time, patience: Duration, most: usize) -> Vec<N> {
+        let late = self.in_flight.iter_mut();
+        let late = late
+            .filter(|sent| now.since(sent.at) >= patience)
+            .take(most);
+        late.map(|sent| {
+            sent.at = now;
+            sent.number
+        })
+        .collect()
+    }
+
     /// The oldest unanswered value is taken for lost. What is sent instead shows whether the peer answers again.
     pub fn lose_oldest(&mut self, now: Time) {
-        if let Some((number, _)) = self.in_flight.front().copied() {
-            self.refund(now, number);
+        if let Some(oldest) = self.in_flight.front().copied() {
+            self.refund(now, oldest.number);
         }
     }
 
@@ -112,7 +135,7 @@ impl<N: Copy + Ord> Credit<N> {
 
     /// Panics when an invariant is broken.
     pub fn check(&self) {
-        let bytes: usize = self.in_flight.iter().map(|(_, bytes)| bytes).sum();
+        let bytes: usize = self.in_flight.iter().map(|sent| sent.bytes).sum();
         assert_eq!(bytes, self.bytes, "credit is neither lost nor made");
     }
 }
@@ -149,6 +172,21 @@ mod tests {
         credit.refund(Time(5), Slot(1));
         assert_eq!(credit.bytes(), 20);
         assert_eq!(credit.stalled_since(), Some(Time(5)));
+        credit.check();
+    }
+
+    #[test]
+    fn a_value_is_overdue_once_in_each_time_that_it_stays_unanswered() {
+        let mut credit: Credit = Credit::default();
+        for (at, slot) in [(1, 1), (1, 2), (4, 3)] {
+            credit.charge(Time(at), Slot(slot), 10);
+        }
+        let overdue = |credit: &mut Credit, at| credit.overdue(Time(at), Duration(5), 2);
+        assert_eq!(overdue(&mut credit, 5), vec![]);
+        assert_eq!(overdue(&mut credit, 6), vec![Slot(1), Slot(2)]);
+        assert_eq!(overdue(&mut credit, 9), vec![Slot(3)]);
+        credit.refund(Time(9), Slot(1));
+        assert_eq!(overdue(&mut credit, 14), vec![Slot(2), Slot(3)]);
         credit.check();
     }
 }

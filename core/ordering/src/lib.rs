@@ -29,7 +29,7 @@ pub use damage::{Damage, LostRecord, Past};
 pub use effect::{Decision, Effect, Effects, Lane};
 pub use event::{Event, LinkState, Mark, ReadId};
 pub use handover::{Beginning, Handover};
-pub use limits::{Flow, Limits};
+pub use limits::{Flow, Limits, ProposalReach};
 pub use record::{Entry, Record};
 pub use status::{OrderingStatus, PeerStatus, Role};
 

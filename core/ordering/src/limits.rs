@@ -2,6 +2,8 @@
 //!
 //! The numbers are defaults of [`Limits`]; the lab runs other ones on purpose.
 
+use quorate_types::Duration;
+
 /// What a leader does about a peer that does not keep up. Everything but the credit is for the lab, to produce the stalls of the
 /// papers on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -14,6 +16,18 @@ pub enum Flow {
     /// Nobody is sent anything while some linked peer has so many values that it did not acknowledge. Paxos in the Cloud III.A
     /// (S-Paxos).
     Blocking(usize),
+    /// Everything is sent to it, and what it has not acknowledged for so long is sent again. Paxos in the Cloud III.B (OpenReplica).
+    Retry(Duration),
+}
+
+/// Which acceptors a leader asks for their votes, where the ordering names all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ProposalReach {
+    /// Those that the ordering names.
+    #[default]
+    ByOrdering,
+    /// The majority whose answers come soonest; all of them after one of that majority is suspected.
+    Nearest,
 }
 
 /// How much may wait, travel or be told at once.
@@ -56,6 +70,8 @@ pub struct Limits {
     pub step_slots: u64,
     /// What happens where a peer does not keep up.
     pub flow: Flow,
+    /// Which acceptors are asked for votes.
+    pub reach: ProposalReach,
     /// The first slots of a step, in which all acceptors are asked: each costs a slow one as much as without steps.
     pub step_first_slots: u64,
 }
@@ -81,6 +97,7 @@ impl Default for Limits {
             step_slots: 128,
             step_first_slots: 8,
             flow: Flow::Credit,
+            reach: ProposalReach::ByOrdering,
         }
     }
 }

@@ -104,6 +104,32 @@ impl Quorums {
     }
 }
 
+impl fmt::Display for Quorums {
+    /// What the group tolerates, for operators.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Quorums {
+            acceptors,
+            phase1,
+            phase2,
+        } = *self;
+        let word = if acceptors == 1 {
+            "acceptor"
+        } else {
+            "acceptors"
+        };
+        let without = acceptors - phase1.max(phase2);
+        write!(f, "{acceptors} {word}: ")?;
+        if phase1 == phase2 {
+            return write!(f, "{phase2} decide; the group goes on without {without}");
+        }
+        let deciding = acceptors - phase2;
+        write!(
+            f,
+            "{phase2} decide, {phase1} elect a leader; the group goes on without {without}, under the leader that it has without {deciding}"
+        )
+    }
+}
+
 impl fmt::Display for QuorumsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -132,6 +158,23 @@ mod tests {
 
     fn subsets(n: usize, size: usize) -> impl Iterator<Item = u32> {
         (0u32..1 << n).filter(move |set| set.count_ones() as usize == size)
+    }
+
+    #[test]
+    fn what_a_group_tolerates_is_said_in_a_line() {
+        let told = |n, q1, q2| Quorums::flexible(n, q1, q2).unwrap().to_string();
+        assert_eq!(
+            told(1, 1, 1),
+            "1 acceptor: 1 decide; the group goes on without 0"
+        );
+        assert_eq!(
+            told(5, 3, 3),
+            "5 acceptors: 3 decide; the group goes on without 2"
+        );
+        assert_eq!(
+            told(5, 4, 2),
+            "5 acceptors: 2 decide, 4 elect a leader; the group goes on without 1, under the leader that it has without 3"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::view_deciding::{ANSWER_MAX, perform};
 use clap::ValueEnum;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{FastQuorums, NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{FastQuorums, NodeId, OrderingName, Quorums, ViewChange, ViewNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -54,19 +54,31 @@ impl OrderingArg {
     }
 }
 
-/// What a group of so many acceptors tolerates with an ordering, where that is not simply a minority.
-pub(crate) fn tolerated(
-    ordering: OrderingName,
-    acceptors: usize,
-) -> Result<Option<FastQuorums>, CliError> {
+/// What a group of so many acceptors tolerates with an ordering, for operators.
+pub(crate) fn tolerated(ordering: OrderingName, acceptors: usize) -> String {
+    let Ok(majorities) = Quorums::majority(acceptors) else {
+        return "no acceptors: nothing is decided".to_owned();
+    };
     match ordering {
         OrderingName::Paxos
         | OrderingName::Libpaxos
         | OrderingName::LibpaxosPlus
         | OrderingName::RingPaxos
-        | OrderingName::SPaxos => Ok(None),
+        | OrderingName::SPaxos => majorities.to_string(),
+        OrderingName::FastPaxos => FastQuorums::least(majorities).to_string(),
+    }
+}
+
+/// Refuses an ordering that so many acceptors are too few for.
+pub(crate) fn refuse_few(ordering: OrderingName, acceptors: usize) -> Result<(), CliError> {
+    match ordering {
+        OrderingName::Paxos
+        | OrderingName::Libpaxos
+        | OrderingName::LibpaxosPlus
+        | OrderingName::RingPaxos
+        | OrderingName::SPaxos => Ok(()),
         OrderingName::FastPaxos => match FastQuorums::beside_majorities(acceptors) {
-            Ok(quorums) => Ok(Some(quorums)),
+            Ok(_) => Ok(()),
             Err(few) => Err(CliError::conflict(format!("{ordering}: {few}; nothing has changed"))
                 .advise("have four acceptors or more (--nodes 4, or quorate view add NODE), or choose another ordering")),
         },
@@ -78,8 +90,6 @@ pub(crate) fn tolerated(
 pub(crate) struct OrderingPlan {
     view: ViewStatus,
     ordering: OrderingName,
-    /// What fast rounds need of the acceptors, where the ordering has them.
-    tolerated: Option<FastQuorums>,
 }
 
 impl OrderingPlan {
@@ -111,12 +121,8 @@ impl OrderingPlan {
             ))
             .advise(format!("raise the group first, once all members speak it: quorate view set level={needed}")));
         }
-        let tolerated = tolerated(ordering, view.acceptors.len())?;
-        Ok(OrderingPlan {
-            view,
-            ordering,
-            tolerated,
-        })
+        refuse_few(ordering, view.acceptors.len())?;
+        Ok(OrderingPlan { view, ordering })
     }
 
     /// Says what would be, and changes nothing.
@@ -128,7 +134,7 @@ impl OrderingPlan {
                 json!({"after": now, "ordering": ordering.word(), "before": before}).to_string()
             }
             false => format!(
-                "view {next} would follow view {now}: ordering {ordering} instead of {before}{}",
+                "view {next} would follow view {now}: ordering {ordering} instead of {before}; {}",
                 self.told()
             ),
         })
@@ -146,10 +152,9 @@ impl OrderingPlan {
         perform(access, timeout, (self.view.number, &switch))
     }
 
-    /// What the group tolerates then, after a semicolon, where that is not simply a minority.
+    /// What the group tolerates then.
     pub(crate) fn told(&self) -> String {
-        let told = self.tolerated.map(|quorums| format!("; {quorums}"));
-        told.unwrap_or_default()
+        tolerated(self.ordering, self.view.acceptors.len())
     }
 
     /// The number of the view that the switch makes.
@@ -162,6 +167,26 @@ impl OrderingPlan {
 mod tests {
     use super::*;
     use crate::error::code;
+
+    #[test]
+    fn each_ordering_says_what_it_tolerates_and_fast_rounds_by_themselves() {
+        for ordering in OrderingName::ALL {
+            let told = tolerated(ordering, 5);
+            let is_fast = ordering == OrderingName::FastPaxos;
+            assert!(told.starts_with("5 acceptors: "), "{told}");
+            assert!(told.contains("the group goes on without 2"), "{told}");
+            assert_eq!(
+                told.ends_with("in fast rounds without 1"),
+                is_fast,
+                "{told}"
+            );
+        }
+        let left = tolerated(OrderingName::FastPaxos, 3);
+        assert!(
+            left.ends_with("without 1, in fast rounds without 0"),
+            "{left}"
+        );
+    }
 
     #[test]
     fn a_switch_to_what_is_or_below_its_level_is_refused_before_anybody_is_asked() {

@@ -255,7 +255,7 @@ fn switch(
             json!({ "number": number, "first_slot": slot, "ordering": ordering.word() }),
         ),
         false => print::line(format!(
-            "view {number} is in force from slot {slot}: ordering {ordering}{}",
+            "view {number} is in force from slot {slot}: ordering {ordering}; {}",
             plan.told()
         )),
     }

@@ -52,6 +52,36 @@ fn bench_starts_a_group_of_its_own_and_prints_one_document() {
 }
 
 #[test]
+fn bench_spreads_clients_over_the_nodes_and_counts_the_cpu_of_each() {
+    let load = [
+        "bench",
+        "--spread-clients",
+        "--clients",
+        "3",
+        "--window",
+        "16",
+    ];
+    let words = [
+        &load[..],
+        &["--seconds", "0.5", "--warmup", "0", "-o", "json"],
+    ]
+    .concat();
+    let output = quorate(&words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["errors"], 0, "{report}");
+    let cpu = &report["cpu_s_per_1000_ops"];
+    let each: Vec<f64> = serde_json::from_value(cpu["each_node"].clone()).unwrap();
+    assert_eq!(each.len(), 3, "{report}");
+    let sum: f64 = each.iter().sum();
+    assert!(
+        (sum - cpu["nodes"].as_f64().unwrap()).abs() < 1e-9,
+        "{report}"
+    );
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let home = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();

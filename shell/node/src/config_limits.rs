@@ -1,6 +1,7 @@
 //! `[limits]` of `node.toml`: bounds of connections, and what a leader does about a peer that does not keep up.
 
-use quorate_ordering::{Flow, Limits};
+use quorate_ordering::{Flow, Limits, ProposalReach};
+use quorate_types::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Bounds of connections.
@@ -19,6 +20,8 @@ pub struct LimitsConfig {
     pub peer_queue: usize,
     /// What a leader does about a peer that does not keep up.
     pub flow: FlowConfig,
+    /// Which acceptors a leader asks for their votes.
+    pub reach: ReachConfig,
     /// Slots whose calls this node's objects may execute before they are decided; 0 for none.
     pub speculation: usize,
 }
@@ -34,6 +37,19 @@ pub enum FlowConfig {
     Unbounded,
     /// Nobody gets anything while it has not acknowledged so many values.
     Blocking(usize),
+    /// It gets everything, and once more what it has not acknowledged for so many milliseconds.
+    Retry(u64),
+}
+
+/// Which acceptors a leader asks for their votes: see [`ProposalReach`]. For experiments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReachConfig {
+    /// Those that the ordering of the group names.
+    #[default]
+    Ordering,
+    /// The majority whose answers come soonest.
+    Nearest,
 }
 
 impl Default for LimitsConfig {
@@ -46,6 +62,7 @@ impl Default for LimitsConfig {
             clients_bytes: limits.clients_bytes,
             peer_queue: limits.peer_queue,
             flow: FlowConfig::Credit,
+            reach: ReachConfig::Ordering,
             speculation: 0,
         }
     }
@@ -55,15 +72,24 @@ impl LimitsConfig {
     /// The most slots that objects may be ahead of decisions.
     pub const SPECULATION_MAX: usize = 1024;
 
+    /// The longest time after which values are sent again: later, a leader takes them for lost anyway.
+    const RETRY_MS_MAX: u64 = 60_000;
+
     /// The bounds of an ordering.
     pub(crate) fn of_ordering(&self) -> Limits {
         let flow = match self.flow {
             FlowConfig::Credit => Flow::Credit,
             FlowConfig::Unbounded => Flow::Unbounded,
             FlowConfig::Blocking(most) => Flow::Blocking(most),
+            FlowConfig::Retry(ms) => Flow::Retry(Duration::from_millis(ms)),
+        };
+        let reach = match self.reach {
+            ReachConfig::Ordering => ProposalReach::ByOrdering,
+            ReachConfig::Nearest => ProposalReach::Nearest,
         };
         Limits {
             flow,
+            reach,
             ..Limits::default()
         }
     }
@@ -86,13 +112,21 @@ impl LimitsConfig {
         if self.flow == FlowConfig::Blocking(0) {
             return Err("limits.flow: blocking takes at least 1 value".to_owned());
         }
+        if let FlowConfig::Retry(ms) = self.flow
+            && !(1..=LimitsConfig::RETRY_MS_MAX).contains(&ms)
+        {
+            let most = LimitsConfig::RETRY_MS_MAX;
+            return Err(format!("limits.flow: retry takes 1 to {most} ms"));
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FlowConfig, LimitsConfig};
+    use super::{FlowConfig, LimitsConfig, ReachConfig};
+    use quorate_ordering::{Flow, ProposalReach};
+    use quorate_types::Duration;
 
     fn read(text: &str) -> Result<FlowConfig, String> {
         let limits: LimitsConfig = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -122,7 +156,22 @@ mod tests {
         );
         let nothing = read("flow = { blocking = 0 }").expect_err("nobody could propose");
         assert!(nothing.starts_with("limits.flow"), "{nothing}");
-        let unknown = read("flow = \"retry\"").expect_err("there is no such flow");
+        assert_eq!(read("flow = { retry = 50 }"), Ok(FlowConfig::Retry(50)));
+        let never = read("flow = { retry = 0 }").expect_err("it would be sent for ever");
+        assert!(never.starts_with("limits.flow"), "{never}");
+        let unknown = read("flow = \"some\"").expect_err("there is no such flow");
         assert!(unknown.contains("unbounded"), "{unknown}");
+    }
+
+    #[test]
+    fn what_is_read_is_what_a_leader_does() {
+        let text = "flow = { retry = 50 }\nreach = \"nearest\"";
+        let read: LimitsConfig = toml::from_str(text).expect("it is well formed");
+        assert_eq!(read.reach, ReachConfig::Nearest);
+        let limits = read.of_ordering();
+        assert_eq!(limits.flow, Flow::Retry(Duration::from_millis(50)));
+        assert_eq!(limits.reach, ProposalReach::Nearest);
+        let usual = LimitsConfig::default().of_ordering();
+        assert_eq!(usual.reach, ProposalReach::ByOrdering);
     }
 }

@@ -83,13 +83,46 @@ impl Leader {
             }
         }
     }
+
+    /// A leader that retries sends each peer again what it did not acknowledge in time, decided or not, and at most as much at once as
+    /// others have credit. What is decided there is what this leader proposed: one that was superseded steps down (claim mp-32).
+    pub(crate) fn retry_overdue(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        effects: &mut Effects<Message>,
+    ) {
+        let Flow::Retry(patience) = seat.config.limits.flow else {
+            return;
+        };
+        let decided = seat.acceptor.log.decided();
+        let most = seat.config.limits.credit_messages;
+        for peer in seat.peers.iter_mut().filter(|peer| peer.link.is_some()) {
+            for slot in peer.credit.overdue(now, patience, most) {
+                let proposed = self.proposal(slot).map(|proposal| &proposal.batch);
+                let Some(batch) = proposed.or(seat.acceptor.log.chosen(slot)) else {
+                    continue;
+                };
+                effects.push(Effect::Send {
+                    to: NodeSet::only(peer.node),
+                    lane: Lane::Normal,
+                    message: Message::Accept(Accept {
+                        ballot: self.ballot,
+                        slot,
+                        batch: batch.clone(),
+                        decided,
+                    }),
+                });
+            }
+        }
+    }
 }
 
 impl Seat {
     /// Whether a leader that blocks waits for a peer. No other leader ever does.
     pub(crate) fn is_blocked(&self) -> bool {
         match self.config.limits.flow {
-            Flow::Credit | Flow::Unbounded => false,
+            Flow::Credit | Flow::Unbounded | Flow::Retry(_) => false,
             Flow::Blocking(_) => {
                 let mut linked = self.peers.iter().filter(|peer| peer.link.is_some());
                 linked.any(|peer| peer.credit.blocks(&self.config.limits))

@@ -485,6 +485,7 @@ impl Leader {
             if !planted(Plant::ProposalsNotSentAgain) {
                 seat.free_stalled(now);
             }
+            self.retry_overdue(seat, now, effects);
             self.resend_confirms(seat, now, effects);
         }
         Tenure::Goes
@@ -496,6 +497,7 @@ impl Leader {
         let is_bound = self.stage == LeaderStage::Steady && !seat.may_others_go_on(proposed);
         let held = is_bound.then(|| seat.held_now(proposed));
         let beat = self.beats.send(now, held);
+        self.await_answers(seat, now);
         self.count_beats(seat, effects);
         self.beat_at = now + seat.heartbeat();
         let successor = self.transfer.map(|(successor, _)| successor);
@@ -544,8 +546,7 @@ impl Leader {
         peer.answered = now;
         peer.answer = peer.answer.max(number);
         if is_voter {
-            peer.heard = now;
-            peer.beat = peer.beat.max(beat);
+            peer.heard_beat(now, beat, self.beats.sent_at(beat));
         }
         if is_voter && is_granted {
             let is_late = planted(Plant::LeaseFromItsAnswer);

@@ -162,7 +162,7 @@ impl MultiPaxos {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
-            policies: Policies::of(config.view.ordering),
+            policies: Policies::of(config.view.ordering, config.limits.reach),
             tally: Tally::default(),
             stops: Stops::default(),
             spreading: Spreading::new(config.boot, now, timing.resend),

@@ -3,7 +3,7 @@
 
 use crate::forward::AcceptedForwards;
 use quorate_acceptor::Credit;
-use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
+use quorate_types::{Duration, LinkEpoch, NodeId, Slot, Time, View};
 
 /// One other member of the view.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Peer {
     pub(crate) answer: u64,
     /// As a leader: when the newest heartbeat that it granted a lease for was sent.
     pub(crate) granted: Option<Time>,
+    /// As a leader: how long its answers to heartbeats take, or the newest one is awaited; none before the first.
+    pub(crate) round_trip: Option<Duration>,
     /// As a leader: the highest slot that it acknowledged.
     pub(crate) acked: Slot,
     /// As a leader: the next slot to send to it.
@@ -48,6 +50,24 @@ pub(crate) struct Taught {
 }
 
 impl Peer {
+    /// As an acceptor with a vote it answered a heartbeat. Of a newer one than before the time counts: it moves the average by an eighth.
+    pub(crate) fn heard_beat(&mut self, now: Time, beat: u64, sent_at: Option<Time>) {
+        self.heard = now;
+        if beat > self.beat
+            && let Some(sent_at) = sent_at
+        {
+            let taken = now.since(sent_at);
+            let before = self.round_trip.unwrap_or(taken);
+            self.round_trip = Some(Duration((before.0.saturating_mul(7) + taken.0) / 8));
+        }
+        self.beat = self.beat.max(beat);
+    }
+
+    /// An answer is awaited for this time: it will have taken that long at least.
+    pub(crate) fn awaits_answer(&mut self, waited: Duration) {
+        self.round_trip = self.round_trip.map(|known| known.max(waited));
+    }
+
     /// A value of `slot` is sent to it.
     pub(crate) fn charge(&mut self, now: Time, slot: Slot, bytes: usize) {
         self.credit.charge(now, slot, bytes);
@@ -89,6 +109,7 @@ impl Peers {
                     beat: 0,
                     answer: 0,
                     granted: None,
+                    round_trip: None,
                     acked: Slot::ZERO,
                     next: Slot::ZERO,
                     credit: Credit::default(),

@@ -2,6 +2,7 @@
 //!
 //! Made from the name in the view, at the start of an instance. Promises, votes and what makes a decision are the same in all.
 
+use quorate_ordering::ProposalReach;
 use quorate_types::OrderingName;
 
 /// The policies of one instance.
@@ -28,6 +29,8 @@ pub(crate) enum AcceptorsAsked {
     All,
     /// All in the first slots of a step, then the best majority. Paxos in the Cloud III.E (Libpaxos+).
     Steps,
+    /// The majority whose answers come soonest: steps whose first slots go to all only where one was suspected before.
+    Nearest,
     /// As in steps, and then one after the other: each passes the proposal on. High Performance State-Machine Replication 3.1 (Ring
     /// Paxos).
     Ring,
@@ -44,7 +47,7 @@ pub(crate) enum ValuesTravel {
 }
 
 impl Policies {
-    pub(crate) fn of(ordering: OrderingName) -> Policies {
+    pub(crate) fn of(ordering: OrderingName, reach: ProposalReach) -> Policies {
         let (votes_told, asked) = match ordering {
             OrderingName::Paxos => (VotesTold::ToLeader, AcceptorsAsked::All),
             OrderingName::Libpaxos => (VotesTold::ToAll, AcceptorsAsked::All),
@@ -60,6 +63,13 @@ impl Policies {
             | OrderingName::LibpaxosPlus
             | OrderingName::RingPaxos
             | OrderingName::FastPaxos => ValuesTravel::Proposed,
+        };
+        let asked = match (reach, asked, values) {
+            // What is spread goes to all anyway, and the other orderings choose for themselves.
+            (ProposalReach::Nearest, AcceptorsAsked::All, ValuesTravel::Proposed) => {
+                AcceptorsAsked::Nearest
+            }
+            (ProposalReach::Nearest | ProposalReach::ByOrdering, _, _) => asked,
         };
         Policies {
             votes_told,

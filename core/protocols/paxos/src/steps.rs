@@ -5,6 +5,9 @@
 //! of the step is proposed to the quorum of those that were so most often. A slow acceptor has time to do what it was sent, and learns
 //! the rest like every node that missed something. When one of the chosen is suspected, everything undecided goes to all at once.
 //!
+//! Where the nearest majority is asked, nobody is counted but after a suspicion: at the end of a step those are chosen whose answers to
+//! heartbeats come soonest.
+//!
 //! Where there is a ring, the rest goes to one node only, which passes it on: to the quorum of the best first, so that no other node
 //! delays a decision, and then to all others.
 
@@ -52,7 +55,7 @@ impl Steps {
         Steps {
             first: match seat.policies.asked {
                 AcceptorsAsked::All => Slot::ZERO,
-                AcceptorsAsked::Steps | AcceptorsAsked::Ring => next,
+                AcceptorsAsked::Steps | AcceptorsAsked::Nearest | AcceptorsAsked::Ring => next,
             },
             first_slots: seat.config.limits.step_first_slots,
             counts: Vec::new(),
@@ -130,18 +133,23 @@ impl Steps {
         found.map_or(0, |(_, count)| *count)
     }
 
-    /// The linked acceptors, those first that were in first quorums most often. Equal ones change places with each suspicion: of two
+    /// The linked acceptors, those first that were in first quorums most often. Where the nearest are asked, those are first among equal
+    /// ones. Otherwise equal ones change places with each suspicion: of two
     /// that cannot talk to each other one comes to another place.
     fn ranked(&self, seat: &Seat) -> Vec<NodeId> {
         let linked = seat.peers.iter();
         let linked = linked.filter(|peer| peer.is_acceptor && peer.link.is_some());
         let mut linked: Vec<NodeId> = linked.map(|peer| peer.node).collect();
         let turns = match seat.policies.asked {
-            AcceptorsAsked::All | AcceptorsAsked::Steps => 0,
+            AcceptorsAsked::All | AcceptorsAsked::Steps | AcceptorsAsked::Nearest => 0,
             AcceptorsAsked::Ring => self.suspicions,
         };
         if let Some(turns) = turns.checked_rem(linked.len() as u64) {
             linked.rotate_left(turns as usize);
+        }
+        if seat.policies.asked == AcceptorsAsked::Nearest {
+            let taken = |node| seat.peers.find(node)?.round_trip;
+            linked.sort_by_key(|node| taken(*node).map_or(u64::MAX, |taken| taken.0));
         }
         linked.sort_by_key(|node| std::cmp::Reverse(self.count(*node)));
         linked
@@ -180,7 +188,7 @@ impl Leader {
         let step_slots = seat.config.limits.step_slots;
         let slots = match seat.policies.asked {
             AcceptorsAsked::All => return,
-            AcceptorsAsked::Steps => step_slots,
+            AcceptorsAsked::Steps | AcceptorsAsked::Nearest => step_slots,
             // Counted from where it begins: however many slots go without one, a ring is tried then.
             AcceptorsAsked::Ring => self.steps.first_slots + step_slots * RING_STEPS,
         };
@@ -190,18 +198,31 @@ impl Leader {
                 self.steps.doubts = 0;
             }
             self.steps.begin(seat, slot);
+            if seat.policies.asked == AcceptorsAsked::Nearest {
+                // The round trips say who is next: nobody is counted first.
+                self.steps.at_present = self.steps.best_of(seat).unwrap_or(Asking::All);
+            }
             self.fill_all(seat, now, effects);
         } else if self.steps.at_present == Asking::All
             && seat.acceptor.log.decided().next() >= first_ones
         {
             let chosen = match seat.policies.asked {
                 AcceptorsAsked::All => None,
-                AcceptorsAsked::Steps => self.steps.best_of(seat),
+                AcceptorsAsked::Steps | AcceptorsAsked::Nearest => self.steps.best_of(seat),
                 AcceptorsAsked::Ring => self.steps.ring_of(seat),
             };
             self.steps.at_present = chosen.unwrap_or(Asking::All);
         }
         self.steps.narrow += u64::from(self.steps.at_present != Asking::All);
+    }
+
+    /// A heartbeat is sent: acceptors that have not answered the one before are no nearer than it is old.
+    pub(crate) fn await_answers(&self, seat: &mut Seat, now: Time) {
+        for peer in seat.peers.iter_mut().filter(|peer| peer.is_acceptor) {
+            if let Some(sent_at) = self.beats.sent_at(peer.beat + 1) {
+                peer.awaits_answer(now.since(sent_at));
+            }
+        }
     }
 
     /// When one of the chosen acceptors is suspected, if nothing is decided before.

@@ -28,6 +28,7 @@ impl MultiPaxos {
             peer.answered = now;
             peer.beat = 0;
             peer.granted = None;
+            peer.round_trip = None;
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
         }

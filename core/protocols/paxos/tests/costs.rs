@@ -1,11 +1,14 @@
-//! What the orderings cost without faults, and what a slow acceptor costs with each flow. Messages arrive in the order in which they
-//! were sent, writes are durable at once, and time stands still.
+//! What the orderings cost without faults, what a slow acceptor costs with each flow, and whom a leader asks. Messages arrive in the order
+//! in which they were sent, writes are durable at once, and time stands still unless a test has it pass.
 
-use quorate_ordering::{Config, Effect, Event, Flow, Limits, LinkState, Ordering};
-use quorate_paxos::message::TakeOver;
+use quorate_ordering::{Config, Effect, Event, Flow, Limits, LinkState, Ordering, ProposalReach};
+use quorate_paxos::message::{Learned, TakeOver};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
-use quorate_types::{Ballot, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time, View, Wall};
+use quorate_types::{
+    Ballot, Batch, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Stamp, Time, View,
+    Wall,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 const NOW: Time = Time(1_000_000_000);
@@ -21,6 +24,7 @@ struct Group {
     /// What is sent to this node stays under way.
     slow: Option<NodeId>,
     submitted: u64,
+    now: Time,
 }
 
 impl Group {
@@ -45,6 +49,7 @@ impl Group {
             values: BTreeMap::new(),
             slow: None,
             submitted: 0,
+            now: NOW,
         };
         for own in view.nodes().iter() {
             group.event(own, Event::Executed { slot: Slot::ZERO });
@@ -64,14 +69,14 @@ impl Group {
     fn event(&mut self, at: NodeId, event: Event<Message>) {
         let node = self.nodes.get_mut(&at).expect("a member");
         let mut effects = Vec::new();
-        node.handle(NOW, event, &mut effects);
+        node.handle(self.now, event, &mut effects);
         let mut done = 0;
         loop {
             let turn = Event::TurnEnd {
                 wall: Wall(1),
                 entropy: 1,
             };
-            node.handle(NOW, turn, &mut effects);
+            node.handle(self.now, turn, &mut effects);
             let mut marks = effects[done..].iter().filter_map(|effect| match effect {
                 Effect::Persist { mark, .. } => Some(*mark),
                 _ => None,
@@ -79,7 +84,7 @@ impl Group {
             let newest = marks.next_back();
             done = effects.len();
             let Some(mark) = newest else { break };
-            node.handle(NOW, Event::Persisted { mark }, &mut effects);
+            node.handle(self.now, Event::Persisted { mark }, &mut effects);
         }
         node.check();
         for effect in effects {
@@ -130,7 +135,7 @@ impl Group {
     fn cost(&mut self) -> usize {
         let before = self.sent;
         self.order();
-        let due = Time(NOW.0 + 6_000_000);
+        let due = self.now + Duration::from_millis(6);
         let mut effects = Vec::new();
         let leader = self.nodes.get_mut(&LEADER).expect("it leads");
         leader.handle(due, Event::Wake, &mut effects);
@@ -147,6 +152,22 @@ impl Group {
 
     fn status(&self) -> quorate_ordering::OrderingStatus {
         self.nodes[&LEADER].status()
+    }
+
+    /// Time passes, and the leader does what is due.
+    fn pass(&mut self, ms: u64) {
+        self.now = self.now + Duration::from_millis(ms);
+        self.event(LEADER, Event::Wake);
+        self.carry();
+    }
+
+    /// The leader's next heartbeat takes 10 ms to this node.
+    fn beat_far(&mut self, far: NodeId) {
+        self.slow = Some(far);
+        self.pass(25);
+        self.now = self.now + Duration::from_millis(10);
+        self.slow = None;
+        self.carry();
     }
 
     fn waits_for_slow(&self) -> usize {
@@ -238,7 +259,7 @@ fn short_steps() -> Limits {
 }
 
 impl Group {
-    /// The slots in which node 3, which takes nothing, is asked for its vote.
+    /// The slots in which nodes that take nothing are asked for their votes.
     fn asked_of_slow(&self) -> Vec<u64> {
         let accepts = self.under_way.iter().filter_map(|(.., message)| {
             let Message::Accept(accept) = message else {
@@ -302,4 +323,133 @@ fn along_a_ring_a_command_costs_as_many_messages_and_nobody_sends_it_twice() {
         let values: Vec<usize> = group.values.values().copied().collect();
         assert_eq!(values, vec![1; usize::from(nodes) - 1], "on {nodes} nodes");
     }
+}
+
+fn retrying() -> Limits {
+    Limits {
+        flow: Flow::Retry(Duration::from_millis(30)),
+        batch_commands: 1,
+        ..Limits::default()
+    }
+}
+
+/// Claim mp-78.
+#[test]
+fn what_a_slow_acceptor_does_not_acknowledge_is_sent_again_where_the_leader_retries() {
+    let most = retrying().credit_messages;
+    let mut group = Group::new(3, OrderingName::Paxos, retrying());
+    group.slow = Some(NodeId(3));
+    (0..300).for_each(|_| group.order());
+    assert_eq!(group.status().decided, Slot(300));
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(group.waits_for_slow());
+        group.pass(25);
+    }
+    // Looked at with each heartbeat: not yet; the oldest; the others; the oldest again.
+    assert_eq!(
+        waiting,
+        [300, 300, 300 + most, 600, 600 + most],
+        "decided values, twice and more"
+    );
+    group.slow = None;
+    group.carry();
+    let peers = group.status().peers;
+    assert!(peers.iter().all(|peer| peer.in_flight == 0), "{peers:?}");
+    group.values.clear();
+    (0..5).for_each(|_| group.pass(25));
+    assert!(group.values.is_empty(), "all is acknowledged");
+}
+
+/// Claim mp-78.
+#[test]
+fn what_was_decided_for_another_leader_is_not_sent_again() {
+    let mut group = Group::new(3, OrderingName::Paxos, retrying());
+    let commands = vec![call(9, 1, b"mine")];
+    group.event(LEADER, Event::Submit { commands });
+    let asked = group.asked_of_slow();
+    assert_eq!(asked, [1, 1], "both others");
+    group.under_way.clear();
+    let (wall, entropy) = (Wall(9), 0);
+    let batch = Batch::new(Stamp { wall, entropy }, vec![call(8, 1, b"theirs")]);
+    let learned = Learned {
+        from: Slot(1),
+        batches: vec![batch],
+        decided: Slot(1),
+    };
+    group.receive(NodeId(2), LEADER, Message::Learned(learned));
+    assert!(group.status().decided >= Slot(1));
+    for _ in 0..4 {
+        group.now = group.now + Duration::from_millis(25);
+        group.event(LEADER, Event::Wake);
+    }
+    assert!(
+        !group.asked_of_slow().contains(&1),
+        "ballot and slot are one value's"
+    );
+}
+
+fn nearest() -> Limits {
+    Limits {
+        reach: ProposalReach::Nearest,
+        ..short_steps()
+    }
+}
+
+/// Claim mp-79.
+#[test]
+fn the_nearest_majority_alone_is_asked() {
+    for (ordering, costs) in [
+        (OrderingName::Paxos, [(3, 4), (5, 8)]),
+        (OrderingName::Libpaxos, [(3, 5), (5, 14)]),
+    ] {
+        for (nodes, cost) in costs {
+            let mut group = Group::new(nodes, ordering, nearest());
+            (0..9).for_each(|_| group.order());
+            assert_eq!(group.cost(), cost, "{ordering} on {nodes} nodes");
+        }
+    }
+}
+
+/// Claim mp-79.
+#[test]
+fn who_answers_heartbeats_sooner_is_asked_in_the_next_step_without_counting() {
+    let mut group = Group::new(3, OrderingName::Paxos, nearest());
+    (0..16).for_each(|_| group.order());
+    group.beat_far(NodeId(2));
+    group.slow = Some(NodeId(2));
+    (0..32).for_each(|_| group.order());
+    assert_eq!(group.asked_of_slow(), Vec::<u64>::new());
+    assert_eq!(
+        (group.status().decided, group.status().suspicions),
+        (Slot(48), 0)
+    );
+}
+
+/// Claim mp-79.
+#[test]
+fn all_are_asked_when_one_of_the_nearest_is_suspected_and_who_stays_silent_is_far() {
+    let mut group = Group::new(3, OrderingName::Paxos, nearest());
+    (0..16).for_each(|_| group.order());
+    group.beat_far(NodeId(2));
+    group.order();
+    group.slow = Some(NodeId(3));
+    group.order();
+    assert_eq!(
+        group.status().decided,
+        Slot(17),
+        "it is asked of node 3 alone"
+    );
+    group.pass(50);
+    assert_eq!(
+        (group.status().decided, group.status().suspicions),
+        (Slot(18), 1)
+    );
+    // The first slots after a suspicion are counted; then no step has node 3, which has not answered since.
+    group.pass(25);
+    (0..60).for_each(|_| group.order());
+    assert_eq!(
+        (group.status().decided, group.status().suspicions),
+        (Slot(78), 1)
+    );
 }

@@ -115,6 +115,9 @@ impl Adversary {
         setup.limits.credit_messages = random.between(1, 8) as usize;
         setup.ordering = setup.draw_ordering(ordering);
         setup.draw_steps();
+        if setup.draws_policies() {
+            setup.draw_policies();
+        }
         let collects = collecting::is_drawn(seed);
         if collects {
             setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);

@@ -69,6 +69,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         collects: setup.draw_collects(),
         witnesses: setup.witnesses,
         speculation,
+        policies: setup.draws_policies(),
         ordering: None,
         shape: Some(shape),
         until: Duration::from_millis(until_ms),

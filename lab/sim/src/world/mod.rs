@@ -162,6 +162,9 @@ impl World {
         }
         (setup.waiters, setup.watchers) = (schedule.waiters, schedule.watchers);
         setup.draw_steps();
+        if schedule.policies {
+            setup.draw_policies();
+        }
         if !schedule.levels {
             setup.ordering = setup.draw_ordering(schedule.ordering);
         }

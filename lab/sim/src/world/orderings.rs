@@ -10,8 +10,9 @@ use crate::checkers::Property;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
+use quorate_ordering::{Flow, ProposalReach};
 use quorate_replica::PeerMessage;
-use quorate_types::{Level, NodeId, NodeSet, OrderingName, View, ViewChange};
+use quorate_types::{Duration, Level, NodeId, NodeSet, OrderingName, View, ViewChange};
 
 /// Switches among a thousand requests for another view.
 const SWITCHES: u64 = 400;
@@ -57,6 +58,24 @@ impl Setup {
         let mut random = Random::new(self.seed, "steps", 0);
         self.limits.step_first_slots = *random.pick(&[0, 1, 2, 8]);
         self.limits.step_slots = self.limits.step_first_slots + random.between(1, 60);
+    }
+
+    /// Whether leaders do not do as usual: in a quarter of the runs.
+    pub(super) fn draws_policies(&self) -> bool {
+        Random::new(self.seed, "policies", 0).chance(250)
+    }
+
+    /// Has leaders ask the nearest majority, send again without credit what is not acknowledged, or both.
+    pub(super) fn draw_policies(&mut self) {
+        let mut random = Random::new(self.seed, "policy", 0);
+        let is_near = random.chance(600);
+        if is_near {
+            self.limits.reach = ProposalReach::Nearest;
+        }
+        if !is_near || random.chance(400) {
+            let patience = *random.pick(&[5, 30, 100, 300]);
+            self.limits.flow = Flow::Retry(Duration::from_millis(patience));
+        }
     }
 
     /// The level of the first view, and its ordering, which may be wished for: half of the groups are from before there were several.
@@ -126,10 +145,8 @@ impl World {
             return;
         };
         let (narrow, suspected) = match running.replica.view().ordering {
-            OrderingName::Paxos
-            | OrderingName::Libpaxos
-            | OrderingName::FastPaxos
-            | OrderingName::SPaxos => return,
+            OrderingName::Paxos | OrderingName::Libpaxos => (Row::Near, Row::NearSuspected),
+            OrderingName::FastPaxos | OrderingName::SPaxos => return,
             OrderingName::LibpaxosPlus => (Row::Spared, Row::Suspected),
             OrderingName::RingPaxos => (Row::Ringed, Row::RingBroken),
         };
@@ -159,6 +176,9 @@ impl World {
         match message {
             AnyMessage::Paxos(Message::Named(_)) => self.exercised(Row::NamedProposed),
             AnyMessage::Paxos(Message::Want(_)) => self.exercised(Row::WantAsked),
+            AnyMessage::Paxos(Message::Accept(accept)) if accept.slot <= accept.decided => {
+                self.exercised(Row::Retried);
+            }
             AnyMessage::Paxos(_) | AnyMessage::FastPaxos(_) => {}
         }
         let Testimony::Votes { ballot, .. } = message.testimony() else {

@@ -161,6 +161,9 @@ rows! {
     SwitchedFromSteps 10 "view with libpaxos after one with libpaxos+";
     Spared 100 "leader that proposes to the best majority only";
     Suspected 6 "one of that majority suspected, all asked again";
+    Near 20 "leader that proposes to the nearest majority only";
+    NearSuspected 2 "one of the nearest suspected, all asked again";
+    Retried 50 "decided value sent again to a node that has not acknowledged it";
     SwitchedToRing 1 "view with ring_paxos after one with paxos";
     SwitchedLibpaxosToRing 1 "view with ring_paxos after one with libpaxos";
     SwitchedStepsToRing 1 "view with ring_paxos after one with libpaxos+";

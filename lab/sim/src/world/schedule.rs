@@ -1,7 +1,7 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `witnesses 1`, `speculation 4` where objects go ahead of decisions, `until 20.000s`, `ordering fast_paxos` where the group begins with that one whatever the seed says, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `watchers 2`, `levels` where nodes are of different builds, `collects` where logs are trimmed for decided commands from the beginning, `witnesses 1`, `speculation 4` where objects go ahead of decisions, `policies` where leaders do not do as usual, `until 20.000s`, `ordering fast_paxos` where the group begins with that one whatever the seed says, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
@@ -30,6 +30,8 @@ pub struct Schedule {
     pub witnesses: u16,
     /// How many slots replicas execute ahead of decisions.
     pub speculation: usize,
+    /// Whether leaders ask the nearest majority, or send again without credit what is not acknowledged, as the seed says.
+    pub policies: bool,
     /// How commands are ordered in the first view; `None`: as the seed says.
     pub ordering: Option<OrderingName>,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
@@ -74,7 +76,7 @@ impl Schedule {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
         let (mut waiters, mut watchers, mut levels, mut collects) = (0, 0, false, false);
         let (mut witnesses, mut speculation) = (0, 0);
-        let mut ordering = None;
+        let (mut policies, mut ordering) = (false, None);
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let content = raw.split('#').next().unwrap_or("").trim();
@@ -93,6 +95,10 @@ impl Schedule {
                 }
                 ["collects"] => {
                     collects = true;
+                    Some(())
+                }
+                ["policies"] => {
+                    policies = true;
                     Some(())
                 }
                 ["ordering", word] => word.parse().ok().map(|name| ordering = Some(name)),
@@ -116,6 +122,7 @@ impl Schedule {
             collects,
             witnesses,
             speculation,
+            policies,
             ordering,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
@@ -175,6 +182,9 @@ impl fmt::Display for Schedule {
         if self.speculation > 0 {
             writeln!(f, "speculation {}", self.speculation)?;
         }
+        if self.policies {
+            writeln!(f, "policies")?;
+        }
         if let Some(ordering) = self.ordering {
             writeln!(f, "ordering {ordering}")?;
         }
@@ -201,6 +211,7 @@ watchers 3
 levels
 witnesses 1
 speculation 4
+policies
 ordering fast_paxos
 shape nodes 5 acceptors 3 quorums 2 2 depth 4 readers 1
 until 20.000s

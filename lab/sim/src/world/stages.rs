@@ -9,7 +9,7 @@ use super::workload::{Drawn, RECORDED};
 use super::{Moment, World};
 use crate::checkers::Property;
 use crate::checkers::memory::Memory;
-use quorate_ordering::Entry;
+use quorate_ordering::{Entry, Flow};
 use quorate_types::{
     CommandId, Duration, NodeId, ObjectId, OrderingName, Persistence, ReadLevel, Slot, Wall,
 };
@@ -86,18 +86,19 @@ pub(super) fn bounds(setup: &Setup) -> Memory {
     let limits = &setup.limits;
     let nodes = u64::from(setup.nodes);
     memory.bound("commands waiting", 2 * limits.queue_commands as u64 + 64);
-    memory.bound(
-        "bytes in flight to a peer",
-        limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096,
-    );
-    let credit = limits.credit_messages as u64;
+    let (credit, bytes) = match limits.flow {
+        Flow::Credit | Flow::Blocking(_) => {
+            let bytes = limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096;
+            (limits.credit_messages as u64, bytes)
+        }
+        // What is sent without credit is all that a run orders, at most.
+        Flow::Unbounded | Flow::Retry(_) => (1 << 16, 64 << 20),
+    };
+    memory.bound("bytes in flight to a peer", bytes);
     memory.bound("values in flight to a peer", credit);
     // What is proposed in classic rounds and what is proposed to all have a credit each.
     memory.bound("values of both rounds in flight to a peer", 2 * credit);
-    memory.bound(
-        "bytes of both rounds in flight to a peer",
-        2 * (limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096),
-    );
+    memory.bound("bytes of both rounds in flight to a peer", 2 * bytes);
     memory.bound("bytes of batches held", 4 << 20);
     memory.bound("bytes of log on disk", 16 << 20);
     memory.bound("calls waiting", 64 * setup.clients * nodes + 4096);

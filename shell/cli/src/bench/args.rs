@@ -29,6 +29,9 @@ pub(crate) struct BenchArgs {
     /// Clients, each with its own connection and session.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), allow_negative_numbers = true)]
     pub(super) clients: u32,
+    /// Each client stays with a node of its own, one after the other, instead of moving to the leader.
+    #[arg(long, conflicts_with_all = ["python_client", "compare_reads", "trace_one"])]
+    pub(super) spread_clients: bool,
     /// Calls that each client keeps in flight.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub(super) window: u32,

@@ -21,6 +21,8 @@ const LONGEST_NS: u64 = 600_000_000_000;
 pub(super) struct LoadPlan<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) clients: u32,
+    /// Whether each client stays with a node of its own.
+    pub(super) is_spread: bool,
     pub(super) window: u32,
     pub(super) payloads: &'a Payloads,
     pub(super) read_ratio: f64,
@@ -73,10 +75,17 @@ impl<'a> Load<'a> {
             | ReadLevel::Broadcast
             | ReadLevel::Lease => Preference::Leader,
         };
+        if plan.is_spread {
+            options.session.preference = Preference::Anyone;
+        }
         let mut users = Vec::new();
         for index in 0..plan.clients {
             let token = Token(index as usize);
-            let driver = Driver::new(plan.endpoint, options.clone(), poll.registry(), token);
+            let endpoint = match plan.is_spread {
+                true => one_of(plan.endpoint, index as usize),
+                false => plan.endpoint.clone(),
+            };
+            let driver = Driver::new(&endpoint, options.clone(), poll.registry(), token);
             let driver = driver.map_err(system)?;
             let started = vec![Instant::now(); RING];
             users.push(User {
@@ -214,6 +223,14 @@ impl<'a> Load<'a> {
     }
 }
 
+/// The endpoint of one node, of each in turn.
+fn one_of(endpoint: &Endpoint, index: usize) -> Endpoint {
+    let mut endpoint = endpoint.clone();
+    let place = index % endpoint.addresses.len();
+    endpoint.addresses = vec![endpoint.addresses.swap_remove(place)];
+    endpoint
+}
+
 /// Whether a call did what was asked: one that raised did not.
 fn is_good<E>(result: &Result<Answer, E>) -> bool {
     match result {
@@ -235,4 +252,21 @@ fn next_random(mut state: u64) -> u64 {
     state ^= state << 25;
     state ^= state >> 27;
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_has_a_node_of_its_own_one_after_the_other() {
+        let endpoint: Endpoint = "quorate://a:1,b:2,c:3/Counter"
+            .parse()
+            .expect("it is whole");
+        let nodes: Vec<String> = (0..4)
+            .flat_map(|index| one_of(&endpoint, index).addresses)
+            .collect();
+        assert_eq!(nodes, ["a:1", "b:2", "c:3", "a:1"]);
+        assert_eq!(one_of(&endpoint, 1).object, endpoint.object);
+    }
 }

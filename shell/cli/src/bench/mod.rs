@@ -23,7 +23,7 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 use crate::error::CliError;
 use crate::json;
 use crate::node::PersistArg;
-use crate::ordering::tolerated;
+use crate::ordering::refuse_few;
 use crate::print;
 use crate::status;
 use crate::tls::TlsArgs;
@@ -49,7 +49,7 @@ const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Runs the benchmark; the report goes to stdout.
 pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     if args.endpoint.is_none() {
-        tolerated(args.ordering.name(), args.local.into())?;
+        refuse_few(args.ordering.name(), args.local.into())?;
     }
     if let Some(file) = &args.trace_one {
         return trace_one(args, file, as_json);
@@ -172,6 +172,7 @@ fn measure(
     let plan = LoadPlan {
         endpoint: &endpoint,
         clients: args.clients,
+        is_spread: args.spread_clients,
         window: args.window,
         payloads,
         read_ratio: args.read_ratio,
@@ -191,16 +192,13 @@ fn measure(
         let written = timeline.write(file);
         written.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;
     }
-    let nodes_s: f64 = after
-        .iter()
-        .zip(&before)
-        .map(|(a, b)| (a.cpu_s - b.cpu_s).max(0.0))
-        .sum();
+    let spent = after.iter().zip(&before);
+    let nodes_s: Vec<f64> = spent.map(|(a, b)| (a.cpu_s - b.cpu_s).max(0.0)).collect();
     Ok(BenchReport {
         ops_per_s: seen.operations as f64 / seen.seconds,
         latency_us: Latency::of(&seen.latency),
         errors: seen.errors,
-        cpu_s_per_1000_ops: CpuCost::of(own_after - own_before, nodes_s, seen.operations),
+        cpu_s_per_1000_ops: CpuCost::of(own_after - own_before, &nodes_s, seen.operations),
         sent_bytes_per_op: per_operation(&sent_before, &sent_after, seen.operations),
         rss_mib: after.iter().map(|usage| usage.resident_mib).collect(),
         config: serde_json::to_value(args).map_err(|e| CliError::failed(e.to_string()))?,

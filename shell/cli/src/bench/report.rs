@@ -18,6 +18,8 @@ pub(super) struct Latency {
 pub(super) struct CpuCost {
     pub(super) load: f64,
     nodes: f64,
+    /// Of each node with what it started, by number.
+    each_node: Vec<f64>,
     total: f64,
 }
 
@@ -58,12 +60,14 @@ impl Latency {
 
 impl CpuCost {
     /// Costs of `operations` that took these CPU seconds.
-    pub(super) fn of(load_s: f64, nodes_s: f64, operations: u64) -> CpuCost {
+    pub(super) fn of(load_s: f64, nodes_s: &[f64], operations: u64) -> CpuCost {
         let thousands = operations.max(1) as f64 / 1000.0;
-        let (load, nodes) = (load_s / thousands, nodes_s / thousands);
+        let each_node: Vec<f64> = nodes_s.iter().map(|spent| spent / thousands).collect();
+        let (load, nodes) = (load_s / thousands, each_node.iter().sum());
         CpuCost {
             load,
             nodes,
+            each_node,
             total: load + nodes,
         }
     }
@@ -85,6 +89,11 @@ impl BenchReport {
         let sent: Vec<String> = sent.map(|bytes| format!("{bytes:.0}")).collect();
         if !sent.is_empty() {
             text.push_str(&format!("; sent: {} bytes an operation", sent.join(", ")));
+        }
+        let spent = self.cpu_s_per_1000_ops.each_node.iter();
+        let spent: Vec<String> = spent.map(|seconds| format!("{seconds:.4}")).collect();
+        if !spent.is_empty() {
+            text.push_str(&format!("; CPU-s/1000: {}", spent.join(", ")));
         }
         text
     }

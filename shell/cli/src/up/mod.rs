@@ -278,6 +278,15 @@ fn describe(plan: &Plan, statuses: &[NodeStatus]) -> String {
     )
 }
 
+/// What the group tolerates in its newest view: it may have changed since its first start.
+fn tolerated_by(plan: &Plan, statuses: &[NodeStatus]) -> String {
+    let views = statuses.iter().map(|status| &status.view);
+    let newest = views.max_by_key(|view| view.number);
+    let ordering = newest.and_then(|view| view.ordering.parse().ok());
+    let acceptors = newest.map_or(plan.first.members.len(), |view| view.acceptors.len());
+    tolerated(ordering.unwrap_or(plan.first.ordering), acceptors)
+}
+
 fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<(), CliError> {
     let pid = |id: u16| {
         let status = statuses.iter().find(|status| status.id == id);
@@ -320,11 +329,10 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
         } else {
             ""
         };
-        let tolerated = tolerated(plan.first.ordering, plan.first.members.len())?;
-        let tolerated = tolerated.map_or_else(String::new, |told| format!("{told}\n"));
+        let tolerated = tolerated_by(plan, statuses);
         writeln!(
             stdout,
-            "{}\n\n{nodes}\n{tls}{tolerated}{}{keeps}stop with Ctrl-C",
+            "{}\n\n{nodes}\n{tls}{tolerated}\n{}{keeps}stop with Ctrl-C",
             plan.endpoint(),
             settings::words(&plan.first, statuses)
         )

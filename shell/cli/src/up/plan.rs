@@ -7,7 +7,7 @@ use super::tls::{self, ClientFiles};
 use crate::directory;
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, random};
-use crate::ordering::tolerated;
+use crate::ordering::refuse_few;
 use quorate_client::TlsClient;
 use quorate_host::limits::BUDGET_STEPS;
 use quorate_host::{HostConfig, HostError, HostedObject, PythonConfig, Sandbox, UnkeptState};
@@ -58,7 +58,7 @@ pub(super) struct PlannedNode {
 impl Plan {
     /// Makes the directories, or reuses those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
-        tolerated(args.ordering.unwrap_or_default().name(), args.nodes.into())?;
+        refuse_few(args.ordering.unwrap_or_default().name(), args.nodes.into())?;
         let is_new = args
             .dir
             .as_ref()

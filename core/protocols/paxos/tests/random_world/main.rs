@@ -7,10 +7,10 @@
     reason = "a test reads from its environment which seeds to run"
 )]
 
-use quorate_ordering::{Config, Ordering, Record, Role};
+use quorate_ordering::{Config, Flow, Ordering, ProposalReach, Record, Role};
 use quorate_paxos::MultiPaxos;
 use quorate_testkit::{World, WorldProtocol, adventure, view};
-use quorate_types::{Level, NodeId, OrderingName, Persistence, Time, View};
+use quorate_types::{Duration, Level, NodeId, OrderingName, Persistence, Time, View};
 
 struct Paxos;
 
@@ -24,6 +24,20 @@ impl WorldProtocol for Paxos {
     }
 }
 
+/// The same, whose leaders ask the nearest majority, and send again without credit what is not acknowledged.
+struct NearAndRetrying;
+
+impl WorldProtocol for NearAndRetrying {
+    type Instance = MultiPaxos;
+
+    fn start(config: Config, records: Vec<Record>, now: Time) -> MultiPaxos {
+        let mut config = config;
+        config.limits.reach = ProposalReach::Nearest;
+        config.limits.flow = Flow::Retry(Duration::from_millis(10));
+        Paxos::start(config, records, now)
+    }
+}
+
 /// A view of nodes that all vote.
 fn voters(nodes: u16, persistence: Persistence, ordering: OrderingName) -> View {
     View {
@@ -34,6 +48,14 @@ fn voters(nodes: u16, persistence: Persistence, ordering: OrderingName) -> View 
 }
 
 fn adventures(persistence: Persistence, ordering: OrderingName, seeds: std::ops::Range<u64>) {
+    adventures_of::<Paxos>(persistence, ordering, seeds);
+}
+
+fn adventures_of<P: WorldProtocol<Instance = MultiPaxos>>(
+    persistence: Persistence,
+    ordering: OrderingName,
+    seeds: std::ops::Range<u64>,
+) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let seeds = match (number("SEED"), number("SEEDS")) {
         (Some(seed), _) => seed..seed + 1,
@@ -44,7 +66,7 @@ fn adventures(persistence: Persistence, ordering: OrderingName, seeds: std::ops:
     for seed in seeds {
         let nodes = if seed % 3 == 0 { 5 } else { 3 };
         let view = voters(nodes, persistence, ordering);
-        let told = std::panic::catch_unwind(|| adventure::<Paxos>(seed, view, None));
+        let told = std::panic::catch_unwind(|| adventure::<P>(seed, view, None));
         let Ok(world) = told else {
             panic!("failed with SEED={seed}, {persistence:?}, {ordering}");
         };
@@ -92,6 +114,19 @@ fn nodes_in_a_ring_agree_through_misfortune_and_are_live_after_it() {
 fn nodes_that_spread_values_agree_through_misfortune_and_are_live_after_it() {
     adventures(Persistence::Disk, OrderingName::SPaxos, 8000..8040);
     adventures(Persistence::Memory, OrderingName::SPaxos, 9000..9020);
+}
+
+#[test]
+fn nodes_that_ask_the_nearest_and_send_again_agree_through_misfortune() {
+    for (ordering, first) in [
+        (OrderingName::Paxos, 10_000),
+        (OrderingName::Libpaxos, 11_000),
+        (OrderingName::SPaxos, 12_000),
+    ] {
+        let (disk, memory) = (first..first + 20, first + 500..first + 510);
+        adventures_of::<NearAndRetrying>(Persistence::Disk, ordering, disk);
+        adventures_of::<NearAndRetrying>(Persistence::Memory, ordering, memory);
+    }
 }
 
 #[test]

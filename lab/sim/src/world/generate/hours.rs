@@ -89,6 +89,7 @@ pub(in super::super) fn schedule(setup: &Setup, span: Duration) -> Schedule {
         collects: true,
         witnesses: 0,
         speculation: 0,
+        policies: false,
         ordering: None,
         shape: Some(Shape {
             nodes: setup.nodes,

@@ -171,8 +171,8 @@ fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
     for sequence in 1..=8 {
         world.call(0, 5, id(session, sequence), &text);
         let slot = world.checkpoint(0);
-        // The one that hears nothing is waited for as long as its turn, and then until all turns are over.
-        for _ in 0..3 {
+        // The one that hears nothing is waited for as long as its turn, and then until all turns are over and half a turn more.
+        for _ in 0..4 {
             world.pass(limits::TURN_MIN);
         }
         assert_eq!(world.nodes[0].replica.status().stable, slot);

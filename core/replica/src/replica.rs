@@ -352,6 +352,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_views(now);
         self.tend_levels();
         self.tend_rejoin(now);
+        self.tend_rounds(now);
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
@@ -371,6 +372,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.tend_rounds(now);
         for place in 0..self.instances.len() {
             if self.instances.is_due(place, now) {
                 self.at_instance(now, place, Event::Wake, out);

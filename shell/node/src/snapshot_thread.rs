@@ -7,10 +7,11 @@ use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_host::ObjectImage;
+use quorate_ordering::Past;
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{
     BodySize, DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, PieceSink, SNAPSHOTS_KEPT,
-    SnapshotStore, StorageError,
+    SnapshotStore, StorageError, Verified,
 };
 use quorate_types::{ConnectionId, Digest, GroupId, NodeId, PartsCheck, PartsList, PeerPast, Slot};
 use quorate_wire::{
@@ -482,6 +483,23 @@ pub(crate) fn open(
         image: stored.image.into(),
     });
     Ok((snapshot.core, images.collect()))
+}
+
+/// The snapshot to start from beside a log that has `past`.
+pub(crate) fn to_start_from(
+    store: &SnapshotStore<DirectoryDisk>,
+    group: GroupId,
+    past: &Past,
+) -> Result<Option<Verified>, StorageError> {
+    store.to_start_from(group, past.whole_after(), |found| {
+        let snapshot = Snapshot::take(&found.bytes);
+        let is_refuted = |one: Snapshot| one.core.is_refuted(found.digest, past.agreed());
+        let is_refuted = snapshot.is_ok_and(is_refuted);
+        if is_refuted {
+            tracing::warn!(slot = %found.slot, "a snapshot that differs from the agreed one is removed");
+        }
+        is_refuted
+    })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::observing::Observing;
 use crate::quarantine_file::QuarantineFile;
 use crate::questions::questions;
 use crate::signals::Signals;
-use crate::snapshot_thread::open;
+use crate::snapshot_thread::{open, to_start_from};
 use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
 use crate::timings::{Histograms, Timings};
@@ -419,7 +419,7 @@ fn begin(
     names: &[String],
     host: &mut Host,
 ) -> Result<(Remembered, DiedFile), NodeError> {
-    let mut remembered = recover(config, store, past.whole_after(), names, host)?;
+    let mut remembered = recover(config, store, past, names, host)?;
     let start = remembered.snapshot.as_ref().map(|held| held.core.slot);
     if let Some(code) = code {
         code.pin(past, start.unwrap_or(Slot::ZERO))?;
@@ -444,11 +444,11 @@ fn begin(
 fn recover(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
-    whole_after: Option<Slot>,
+    past: &Past,
     names: &[String],
     host: &mut Host,
 ) -> Result<Remembered, NodeError> {
-    let snapshot = restored(config, store, whole_after, names, host)?;
+    let snapshot = restored(config, store, past, names, host)?;
     Ok(Remembered {
         others: other_snapshots(config, store, snapshot.as_ref(), names)?,
         snapshot,
@@ -460,11 +460,11 @@ fn recover(
 fn restored(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
-    whole_after: Option<Slot>,
+    past: &Past,
     names: &[String],
     host: &mut Host,
 ) -> Result<Option<Recovered>, NodeError> {
-    let Some(newest) = store.to_start_from(GroupId(config.group), whole_after)? else {
+    let Some(newest) = to_start_from(store, GroupId(config.group), past)? else {
         return Ok(None);
     };
     let refused = |reason: String| {

@@ -142,8 +142,22 @@ impl<D: Disk> SnapshotStore<D> {
     /// The snapshot of `group` to start from. A log that is whole after `whole_after` is trimmed for a
     /// snapshot that many nodes hold, so its node starts from the oldest one that the log continues: a newer one
     /// may be held by no other, and what lies before it would be missing to the others. Without such a log it is
-    /// the newest.
+    /// the newest. Those that are `refuted` are removed.
     pub fn to_start_from(
+        &self,
+        group: GroupId,
+        whole_after: Option<Slot>,
+        refuted: impl Fn(&Verified) -> bool,
+    ) -> Result<Option<Verified>, StorageError> {
+        loop {
+            match self.first_to_start_from(group, whole_after)? {
+                Some(found) if refuted(&found) => self.let_go(group, found.slot)?,
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn first_to_start_from(
         &self,
         group: GroupId,
         whole_after: Option<Slot>,

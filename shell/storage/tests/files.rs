@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use quorate_storage::Room;
 use quorate_storage::{
     Append, DirectoryDisk, Disk, DiskOperation, Fault, Identity, Log, LogWriter, Offer, Persist,
-    RecoveredRecord, SimDisk, SnapshotStore, StorageError, StorageLimits,
+    RecoveredRecord, SimDisk, SnapshotStore, StorageError, StorageLimits, Verified,
 };
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
 
@@ -247,6 +247,23 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     );
 }
 
+/// Claim rp-133.
+#[test]
+fn a_start_removes_a_snapshot_that_is_refuted_and_takes_the_next() {
+    let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();
+    for slot in [20, 30] {
+        save(&store, slot);
+    }
+    let start = |wrong: &[u64]| {
+        let refuted = |found: &Verified| wrong.contains(&found.slot.0);
+        let found = store.to_start_from(GroupId(3), Some(Slot(20)), refuted);
+        found.unwrap().map(|found| found.slot)
+    };
+    assert_eq!(start(&[20]), Some(Slot(30)));
+    assert_eq!(start(&[]), Some(Slot(30)), "it is gone");
+    assert_eq!(start(&[30]), None);
+}
+
 #[test]
 fn a_start_takes_the_oldest_snapshot_that_the_log_continues() {
     let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();
@@ -254,7 +271,9 @@ fn a_start_takes_the_oldest_snapshot_that_the_log_continues() {
         save(&store, slot);
     }
     let start = |whole_after| {
-        let found = store.to_start_from(GroupId(3), whole_after).unwrap();
+        let found = store
+            .to_start_from(GroupId(3), whole_after, |_| false)
+            .unwrap();
         found.map(|found| found.slot)
     };
     assert_eq!(start(Some(Slot(20))), Some(Slot(20)));

@@ -153,6 +153,14 @@ impl Agreement {
             .collect()
     }
 
+    /// The newest report of one of `replicas`, and whose it is.
+    pub(crate) fn newest_report(&self, replicas: NodeSet) -> Option<(NodeId, SnapshotReport)> {
+        let reports = self.reports.iter();
+        let of_replicas = reports.filter(|(node, _)| replicas.contains(**node));
+        let newest = of_replicas.filter_map(|(node, kept)| Some((*node, *kept.back()?)));
+        newest.max_by_key(|(_, report)| report.slot)
+    }
+
     /// The newest slot at which two replicas reported different digests.
     pub(crate) fn newest_difference(&self) -> Option<Slot> {
         let mut digests: BTreeMap<Slot, Digest> = BTreeMap::new();

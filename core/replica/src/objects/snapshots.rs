@@ -8,7 +8,7 @@ use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::local::opens::Opener;
 use crate::objects::pipeline::Work;
-use crate::objects::turns::Round;
+use crate::objects::turns::{Elsewhere, Round};
 use crate::replicated::Frozen;
 use crate::replicated::kept::KeptReplies;
 use crate::replicated::sessions::{self, Table};
@@ -51,7 +51,9 @@ pub(crate) struct Checkpoints {
     is_submitted: bool,
     taking: Option<Taking>,
     /// The replicas take a large snapshot in turns.
-    round: Option<Round>,
+    pub(crate) round: Option<Round>,
+    /// Rounds of which others have reported.
+    pub(crate) elsewhere: Elsewhere,
     /// A checkpoint was decided meanwhile: who asked for it waits for one that is taken.
     is_missed: bool,
     /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
@@ -110,6 +112,14 @@ impl Checkpoints {
     pub(crate) fn forget_own(&mut self) {
         self.taking = None;
         self.round = None;
+        self.elsewhere.stop_waiting();
+    }
+
+    /// The slot of the newest snapshot that is being taken, or of the round that is not over.
+    pub(crate) fn newest_begun(&self) -> Slot {
+        let taking = self.taking.as_ref().map(|taking| taking.slot);
+        let round = self.round.map(|round| round.slot());
+        taking.max(round).unwrap_or(Slot::ZERO)
     }
 
     /// The objects have a later state, at `slot`, than an own snapshot up to there would hold.
@@ -121,16 +131,21 @@ impl Checkpoints {
 
     /// Whether no other snapshot may be begun: one is being taken here, or a large one elsewhere.
     fn is_busy(&self) -> bool {
-        self.taking.is_some() || self.round.is_some()
+        self.taking.is_some() || self.is_round()
+    }
+
+    /// Whether a large one may be being taken elsewhere.
+    fn is_round(&self) -> bool {
+        self.round.is_some() || self.elsewhere.until().is_some()
     }
 
     /// When this replica stops waiting for others that encode.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        let round = self.round?;
-        match &self.taking {
+        let round = self.round.and_then(|round| match &self.taking {
             Some(taking) => taking.core.as_ref().map(|_| round.turn),
             None => round.ends(),
-        }
+        });
+        Time::earlier(round, self.elsewhere.until())
     }
 }
 
@@ -216,7 +231,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.is_missed = kept.round.is_some() && !is_still;
+        kept.is_missed = kept.is_round() && !is_still;
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }
@@ -240,6 +255,7 @@ impl<O: Ordering> Replica<O> {
                 digest: 0,
             });
             self.checkpoints.round = self.takes_turns().then(|| Round::new(slot));
+            self.checkpoints.elsewhere.begins();
             self.pipeline.push(Work::Snapshot(slot));
         }
     }

@@ -1,7 +1,9 @@
 //! Whose turn it is to encode a large snapshot. All replicas capture the state at one slot, or their digests could not be compared, and
 //! then encode it one after another: a majority has its processors and disks for calls meanwhile.
 //!
-//! Nothing is told for that: a replica reports a snapshot that is durable, and the next one begins.
+//! Nothing is told for that: a replica reports a snapshot that is durable, and the next one begins. A replica that was busy at the
+//! checkpoint of a round begins no snapshot before that round is over. Otherwise replicas whose rounds overlap would never take one at
+//! the same slot while checkpoints are decided more often than a round lasts.
 
 use crate::limits::{TURN_BYTES_PER_S, TURN_MIN};
 use crate::{Replica, Snapshots};
@@ -29,9 +31,45 @@ impl Round {
         }
     }
 
+    /// The slot of its checkpoint.
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
+    }
+
     /// When it is over at the latest.
     pub(crate) fn ends(&self) -> Option<Time> {
         self.ends
+    }
+}
+
+/// The newest round of which a report is known, and the wait for rounds in which this replica has no part.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Elsewhere {
+    slot: Slot,
+    /// When that round is over.
+    ends: Time,
+    /// This replica waits for at most so long, two rounds, and begins a snapshot before it waits again.
+    longest: Duration,
+    /// Since when it has waited.
+    since: Option<Time>,
+    /// Until when it waits.
+    until: Option<Time>,
+}
+
+impl Elsewhere {
+    /// Until when no snapshot is begun here.
+    pub(crate) fn until(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// What is begun from here on is begun at once.
+    pub(crate) fn stop_waiting(&mut self) {
+        self.until = None;
+    }
+
+    /// A snapshot is begun here.
+    pub(crate) fn begins(&mut self) {
+        self.since = None;
     }
 }
 
@@ -49,11 +87,55 @@ impl<O: Ordering> Replica<O> {
     /// The state at the slot of `round` is captured: says until when this replica waits for the others.
     pub(crate) fn captured(&self, now: Time, round: &mut Round) {
         let bytes = self.agreement.own().map_or(0, |own| own.bytes);
-        let turn =
-            Duration::from_micros(bytes.saturating_mul(1_000_000) / TURN_BYTES_PER_S).max(TURN_MIN);
-        let wait = |nodes: NodeSet| Duration(turn.0.saturating_mul(nodes.len() as u64));
-        round.turn = now + wait(self.ahead(round.slot));
-        round.ends = Some(now + wait(self.view().replicas));
+        let ahead = self.ahead(round.slot).len() as u64;
+        round.turn = now + Duration(turn(bytes).0.saturating_mul(ahead));
+        round.ends = Some(now + self.rest_of_round(bytes, 0));
+    }
+
+    /// How long a round lasts once `done` replicas are done. Half a turn more, because requests for checkpoints may come in the rhythm
+    /// of turns: replicas that learn of the end a moment apart shall not do so while one is decided.
+    fn rest_of_round(&self, bytes: u64, done: usize) -> Duration {
+        let left = self.view().replicas.len().saturating_sub(done) as u64;
+        let turn = turn(bytes).0;
+        Duration(turn.saturating_mul(left).saturating_add(turn / 2))
+    }
+
+    /// Learns of the newest round by its first report. All replicas reckon its end from that, so that they are free at the same
+    /// time. One that was busy at its checkpoint waits for that end. Claim rp-132.
+    pub(crate) fn tend_rounds(&mut self, now: Time) {
+        let Snapshots::Every(policy) = self.config.snapshots else {
+            return;
+        };
+        let replicas = self.view().replicas;
+        let mut elsewhere = self.checkpoints.elsewhere;
+        let reported = self.agreement.newest_report(replicas);
+        let reported = reported.filter(|(_, report)| report.bytes >= policy.bytes_dear);
+        if let Some((node, report)) = reported
+            && report.slot > elsewhere.slot
+        {
+            let before = replicas.iter().filter(|one| self.is_before(*one, node));
+            let round = self.rest_of_round(report.bytes, 0);
+            elsewhere.slot = report.slot;
+            elsewhere.ends = now + self.rest_of_round(report.bytes, before.count());
+            elsewhere.longest = round + round;
+        }
+        let own = self.agreement.own().map_or(Slot::ZERO, |own| own.slot);
+        let has_part = own.max(self.checkpoints.newest_begun()) >= elsewhere.slot;
+        let is_missed = elsewhere.slot <= self.replicated.applied && !has_part;
+        let may_begin = self.is_replica() && !self.quarantine.is_set();
+        elsewhere.until = None;
+        if is_missed && may_begin && elsewhere.ends > now {
+            let since = *elsewhere.since.get_or_insert(now);
+            let until = elsewhere.ends.min(since + elsewhere.longest);
+            elsewhere.until = (until > now).then_some(until);
+        }
+        self.checkpoints.elsewhere = elsewhere;
+        if let Some(round) = &mut self.checkpoints.round
+            && round.slot == elsewhere.slot
+            && round.ends.is_some()
+        {
+            round.ends = Some(elsewhere.ends);
+        }
     }
 
     /// Whether this replica may encode its snapshot.
@@ -73,10 +155,15 @@ impl<O: Ordering> Replica<O> {
 
     /// The replicas that encode the snapshot at `slot` before this one: by number, and the leader last.
     fn ahead(&self, slot: Slot) -> NodeSet {
+        let own = self.config.own;
+        self.are_waited_for(slot, |node| self.is_before(node, own))
+    }
+
+    /// Whether `one` encodes before `other`.
+    fn is_before(&self, one: NodeId, other: NodeId) -> bool {
         let leader = self.leader();
         let place = |node: NodeId| (Some(node) == leader, node);
-        let own = place(self.config.own);
-        self.are_waited_for(slot, |node| place(node) < own)
+        place(one) < place(other)
     }
 
     /// The linked replicas among those that have not reported the snapshot at `slot`.
@@ -87,4 +174,9 @@ impl<O: Ordering> Replica<O> {
             .filter(|node| among(*node) && !holders.contains(*node) && self.is_linked(*node))
             .collect()
     }
+}
+
+/// How long a replica is waited for that encodes an image of so many bytes.
+fn turn(bytes: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / TURN_BYTES_PER_S).max(TURN_MIN)
 }

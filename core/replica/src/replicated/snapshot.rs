@@ -2,7 +2,7 @@
 
 use crate::replicated::invitations::Invitation;
 use quorate_types::{
-    Ballot, GroupEntry, Outcome, SecretHash, SessionId, SessionTerms, Slot, Stamp, View,
+    Ballot, Digest, GroupEntry, Outcome, SecretHash, SessionId, SessionTerms, Slot, Stamp, View,
 };
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
@@ -37,6 +37,17 @@ pub struct SnapshotCore {
 }
 
 impl SnapshotCore {
+    /// Whether the snapshot of this part, and of objects with the digest `state`, is known to be wrong: a majority `agreed` on another
+    /// one at its slot. No start begins with it: its node differed when it took it, and may have healed since. What is held at the
+    /// slot of an operator's reset is compared by the replica itself. Claim rp-133.
+    #[must_use]
+    pub fn is_refuted(&self, state: [u8; 32], agreed: Option<(Slot, Digest)>) -> bool {
+        let replicated = self.digest();
+        let held = (self.slot, Digest { replicated, state });
+        self.slot > self.reset
+            && agreed.is_some_and(|agreed| agreed.0 == held.0 && agreed.1 != held.1)
+    }
+
     /// Hash of everything that replicas agree on at the slot; equal on all that applied the same log.
     #[must_use]
     pub fn digest(&self) -> u64 {

@@ -3,8 +3,8 @@
 use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
 use quorate_ordering::LinkState;
 use quorate_replica::{
-    CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
-    limits,
+    CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, Recovered, ReplicaMessage,
+    Snapshots, limits,
 };
 use quorate_types::{
     Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, SessionId,
@@ -171,8 +171,8 @@ fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
     for sequence in 1..=8 {
         world.call(0, 5, id(session, sequence), &text);
         let slot = world.checkpoint(0);
-        // The one that hears nothing is waited for as long as its turn, and then until all turns are over.
-        for _ in 0..3 {
+        // The one that hears nothing is waited for as long as its turn, and then until all turns are over and half a turn more.
+        for _ in 0..4 {
             world.pass(limits::TURN_MIN);
         }
         assert_eq!(world.nodes[0].replica.status().stable, slot);
@@ -180,6 +180,33 @@ fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
     let of_first = |(at, _): &&(usize, Slot)| *at == 0;
     let trimmed = trimmable(&world);
     assert!(trimmed.iter().any(|trim| of_first(&trim)), "{trimmed:?}");
+}
+
+/// Claim rp-133.
+#[test]
+fn a_snapshot_is_refuted_by_what_is_agreed_at_its_slot_unless_it_is_that_of_a_reset() {
+    let mut world = World::new(3);
+    let slot = world.checkpoint(0);
+    let mut held = world.nodes[0].objects.images[&slot].recovered();
+    let is_refuted = |held: &Recovered, agreed| held.core.is_refuted(held.digest, agreed);
+    let (replicated, state) = (held.core.digest(), held.digest);
+    let own = Digest { replicated, state };
+    let answered = Digest {
+        replicated: replicated ^ 1,
+        state,
+    };
+    let stored = Digest {
+        replicated,
+        state: [7; 32],
+    };
+    for other in [answered, stored] {
+        assert!(is_refuted(&held, Some((slot, other))));
+        assert!(!is_refuted(&held, Some((slot.next(), other))));
+    }
+    assert!(!is_refuted(&held, Some((slot, own))));
+    assert!(!is_refuted(&held, None));
+    held.core.reset = slot;
+    assert!(!is_refuted(&held, Some((slot, answered))));
 }
 
 /// Claim rp-15.

@@ -1,9 +1,11 @@
 //! Large snapshots are encoded by one replica after another.
 
-use crate::world::{IMAGE_BYTES, Message, World};
+use crate::world::{IMAGE_BYTES, Message, World, meta};
 use quorate_ordering::LinkState;
-use quorate_replica::{CheckpointPolicy, Input, Output, Snapshots, limits};
-use quorate_types::{FromClient, NodeId, Slot};
+use quorate_replica::{
+    CheckpointPolicy, Input, Output, PeerMessage, ReplicaMessage, Snapshots, limits,
+};
+use quorate_types::{Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Slot};
 
 /// Three linked replicas with a snapshot, of which `n0` leads. What their objects say from now on is held back.
 fn world(bytes_dear: u64) -> World {
@@ -120,4 +122,83 @@ fn a_checkpoint_while_one_of_them_encodes_is_made_up_for_once_all_have() {
         );
         assert_eq!(taken(&world), [first; 3]);
     }
+}
+
+/// The leader alone takes the snapshot that it returns: the others were busy with the one before when its checkpoint was decided.
+fn leader_is_alone(world: &mut World) -> Slot {
+    world.checkpoint(0);
+    world.say(1, 7, FromClient::Checkpoint { request: 1 });
+    for at in [1, 2, 0] {
+        ends(world, at);
+    }
+    let slot = world.shared.borrow().last();
+    assert_eq!(begun(world, slot).0, [0]);
+    slot
+}
+
+fn turns(number: u64) -> Duration {
+    Duration(limits::TURN_MIN.0 * number)
+}
+
+/// Claim rp-132.
+#[test]
+fn who_was_busy_at_the_checkpoint_of_a_round_begins_none_before_it_is_over() {
+    let mut world = world(IMAGE_BYTES);
+    let alone = leader_is_alone(&mut world);
+    world.pass(turns(2));
+    assert_eq!(world.nodes[0].replica.status().snapshot, alone);
+    let missed = world.decide(vec![meta(Body::Checkpoint)]);
+    assert_eq!(begun(&world, missed).0, [], "two would begin another round");
+    world.pass(turns(2));
+    let next = world.shared.borrow().last();
+    assert!(next > missed, "the leader asks for one more");
+    assert_eq!(begun(&world, next).0, [0, 1, 2]);
+    world.pass(turns(3));
+    for node in &world.nodes {
+        assert_eq!(node.replica.status().stable, next);
+    }
+}
+
+/// At `n1`, `n2` reports a snapshot of so many bytes at `slot`.
+fn other_reports(world: &mut World, slot: Slot, bytes: u64) {
+    let digest = Digest::default();
+    let report = ReplicaMessage::Durable {
+        slot,
+        digest,
+        bytes,
+    };
+    let input = Input::Peer {
+        from: NodeId(2),
+        link: LinkEpoch(1),
+        message: PeerMessage::Replica(report),
+    };
+    world.input(1, input);
+}
+
+#[test]
+fn a_replica_that_takes_no_turns_is_not_waited_for() {
+    let mut world = world(IMAGE_BYTES);
+    let missed = leader_is_alone(&mut world);
+    other_reports(&mut world, missed, IMAGE_BYTES - 1);
+    let next = world.decide(vec![meta(Body::Checkpoint)]);
+    assert!(begun(&world, next).0.contains(&1));
+}
+
+#[test]
+fn whatever_others_take_a_replica_waits_for_two_rounds_at_most() {
+    let mut world = world(IMAGE_BYTES);
+    let mut slot = leader_is_alone(&mut world);
+    world.nodes[0].is_cut = true;
+    let mut waited = 0;
+    loop {
+        other_reports(&mut world, slot, IMAGE_BYTES);
+        slot = world.decide(vec![meta(Body::Checkpoint)]);
+        if begun(&world, slot).0.contains(&1) {
+            break;
+        }
+        waited += 1;
+        assert!(waited <= 7, "three turns and a half are a round");
+        world.pass(turns(1));
+    }
+    assert!(waited > 4, "it waits for the newest round");
 }

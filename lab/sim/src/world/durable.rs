@@ -9,7 +9,7 @@ use quorate_ordering::{Damage, LostRecord, Past, Record};
 use quorate_replica::{SnapshotCore, SnapshotReport};
 use quorate_storage::{
     BodySize, GroupCommit, Identity, IdentityFile, Log, Persist, PieceSink, RecoveredRecord,
-    Rejoined, SNAPSHOTS_KEPT, SimDisk, SnapshotStore, StorageError, StorageLimits,
+    Rejoined, SNAPSHOTS_KEPT, SimDisk, SnapshotStore, StorageError, StorageLimits, Verified,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -212,7 +212,7 @@ impl Disks {
             snapshots,
             served: Vec::new(),
         };
-        let snapshot = storage.start_from(past.whole_after())?;
+        let snapshot = storage.start_from(&past)?;
         let started = snapshot.as_ref().map(|(snapshot, ..)| snapshot.core.slot);
         let others = storage.others(started)?;
         let identity = identity.get();
@@ -277,9 +277,15 @@ impl Storage {
 
     fn start_from(
         &mut self,
-        whole_after: Option<Slot>,
+        past: &Past,
     ) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
-        let Some(newest) = self.snapshots.to_start_from(GROUP, whole_after)? else {
+        let refuted = |found: &Verified| {
+            let snapshot = Snapshot::take(&found.bytes);
+            snapshot.is_ok_and(|snapshot| snapshot.core.is_refuted(found.digest, past.agreed()))
+        };
+        let whole_after = past.whole_after();
+        let newest = self.snapshots.to_start_from(GROUP, whole_after, refuted)?;
+        let Some(newest) = newest else {
             return Ok(None);
         };
         let Ok(snapshot) = Snapshot::take(&newest.bytes) else {

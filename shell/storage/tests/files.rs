@@ -247,7 +247,7 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     );
 }
 
-/// Claim rp-133.
+/// Claim rp-135.
 #[test]
 fn a_start_removes_a_snapshot_that_is_refuted_and_takes_the_next() {
     let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();

@@ -101,7 +101,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// Learns of the newest round by its first report. All replicas reckon its end from that, so that they are free at the same
-    /// time. One that was busy at its checkpoint waits for that end. Claim rp-132.
+    /// time. One that was busy at its checkpoint waits for that end. Claim rp-134.
     pub(crate) fn tend_rounds(&mut self, now: Time) {
         let Snapshots::Every(policy) = self.config.snapshots else {
             return;

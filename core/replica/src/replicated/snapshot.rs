@@ -39,7 +39,7 @@ pub struct SnapshotCore {
 impl SnapshotCore {
     /// Whether the snapshot of this part, and of objects with the digest `state`, is known to be wrong: a majority `agreed` on another
     /// one at its slot. No start begins with it: its node differed when it took it, and may have healed since. What is held at the
-    /// slot of an operator's reset is compared by the replica itself. Claim rp-133.
+    /// slot of an operator's reset is compared by the replica itself. Claim rp-135.
     #[must_use]
     pub fn is_refuted(&self, state: [u8; 32], agreed: Option<(Slot, Digest)>) -> bool {
         let replicated = self.digest();

@@ -182,7 +182,7 @@ fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
     assert!(trimmed.iter().any(|trim| of_first(&trim)), "{trimmed:?}");
 }
 
-/// Claim rp-133.
+/// Claim rp-135.
 #[test]
 fn a_snapshot_is_refuted_by_what_is_agreed_at_its_slot_unless_it_is_that_of_a_reset() {
     let mut world = World::new(3);

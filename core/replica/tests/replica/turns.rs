@@ -140,7 +140,7 @@ fn turns(number: u64) -> Duration {
     Duration(limits::TURN_MIN.0 * number)
 }
 
-/// Claim rp-132.
+/// Claim rp-134.
 #[test]
 fn who_was_busy_at_the_checkpoint_of_a_round_begins_none_before_it_is_over() {
     let mut world = world(IMAGE_BYTES);

@@ -485,15 +485,17 @@ pub(crate) fn open(
     Ok((snapshot.core, images.collect()))
 }
 
-/// The snapshot to start from beside a log that has `past`.
+/// The snapshot to start from beside a log that has `past`. A node that noted that its objects differ begins with what it has, and heals
+/// where everybody sees it.
 pub(crate) fn to_start_from(
     store: &SnapshotStore<DirectoryDisk>,
     group: GroupId,
-    past: &Past,
+    (past, is_diverged): (&Past, bool),
 ) -> Result<Option<Verified>, StorageError> {
+    let agreed = past.agreed().filter(|_| !is_diverged);
     store.to_start_from(group, past.whole_after(), |found| {
         let snapshot = Snapshot::take(&found.bytes);
-        let is_refuted = |one: Snapshot| one.core.is_refuted(found.digest, past.agreed());
+        let is_refuted = |one: Snapshot| one.core.is_refuted(found.digest, agreed);
         let is_refuted = snapshot.is_ok_and(is_refuted);
         if is_refuted {
             tracing::warn!(slot = %found.slot, "a snapshot that differs from the agreed one is removed");

@@ -135,11 +135,9 @@ fn assemble(
     };
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, ClusterId(config.cluster.0))?;
-    let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
     let found = (&past, code, directory.identity().loss);
     let (mut remembered, died_file) = begin(config, &store, found, &names, &mut host)?;
     remembered.earlier = executed_file.earlier();
-    remembered.quarantine = quarantine_file.read()?;
     let since = directory.identity().rejoined.map(|back| back.view);
     introduce(
         &mut transport,
@@ -180,7 +178,7 @@ fn assemble(
         journal,
         snapshots,
         identity_file: directory.identity_file().clone(),
-        quarantine_file,
+        quarantine_file: QuarantineFile::in_directory(&config.dir, GroupId(config.group)),
         executed_file,
         died_file,
         questions,
@@ -448,10 +446,12 @@ fn recover(
     names: &[String],
     host: &mut Host,
 ) -> Result<Remembered, NodeError> {
-    let snapshot = restored(config, store, past, names, host)?;
+    let quarantine = QuarantineFile::in_directory(&config.dir, GroupId(config.group)).read()?;
+    let snapshot = restored(config, store, (past, quarantine.is_some()), names, host)?;
     Ok(Remembered {
         others: other_snapshots(config, store, snapshot.as_ref(), names)?,
         snapshot,
+        quarantine,
         ..Remembered::default()
     })
 }
@@ -460,7 +460,7 @@ fn recover(
 fn restored(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
-    past: &Past,
+    past: (&Past, bool),
     names: &[String],
     host: &mut Host,
 ) -> Result<Option<Recovered>, NodeError> {

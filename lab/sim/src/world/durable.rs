@@ -171,6 +171,14 @@ impl Disks {
     /// # Errors
     /// What the storage says; a directory without identity is refused.
     pub(super) fn start(&self) -> Result<DiskFound, StorageError> {
+        self.start_as(false)
+    }
+
+    /// The same where the node noted that its objects differ.
+    ///
+    /// # Errors
+    /// As of [`Disks::start`].
+    pub(super) fn start_as(&self, is_diverged: bool) -> Result<DiskFound, StorageError> {
         let identity = IdentityFile::boot(self.identity.clone())?;
         let has_lived = identity.get().lived;
         identity.change(|identity| identity.lived = true)?;
@@ -212,7 +220,7 @@ impl Disks {
             snapshots,
             served: Vec::new(),
         };
-        let snapshot = storage.start_from(&past)?;
+        let snapshot = storage.start_from(&past, is_diverged)?;
         let started = snapshot.as_ref().map(|(snapshot, ..)| snapshot.core.slot);
         let others = storage.others(started)?;
         let identity = identity.get();
@@ -278,10 +286,12 @@ impl Storage {
     fn start_from(
         &mut self,
         past: &Past,
+        is_diverged: bool,
     ) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
+        let agreed = past.agreed().filter(|_| !is_diverged);
         let refuted = |found: &Verified| {
             let snapshot = Snapshot::take(&found.bytes);
-            snapshot.is_ok_and(|snapshot| snapshot.core.is_refuted(found.digest, past.agreed()))
+            snapshot.is_ok_and(|snapshot| snapshot.core.is_refuted(found.digest, agreed))
         };
         let whole_after = past.whole_after();
         let newest = self.snapshots.to_start_from(GROUP, whole_after, refuted)?;

@@ -57,7 +57,7 @@ impl World {
         let number = node.life + 1;
         self.draw_build(id);
         let node = self.node(id);
-        let started = node.disks.start();
+        let started = node.disks.start_as(node.quarantine.is_some());
         match started.and_then(|found| found.noted(number)) {
             Ok(found) => self.started(id, found),
             Err(StorageError::NotInitialised(_)) => {

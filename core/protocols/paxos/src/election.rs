@@ -38,7 +38,7 @@ pub(crate) struct Election {
     /// Ballots tried since the start.
     pub(crate) begun: u64,
     /// This node led the view before, and has not stood in this one: there is no leader here that a pre-vote would protect.
-    is_heir: bool,
+    has_led_before: bool,
 }
 
 impl Election {
@@ -55,7 +55,7 @@ impl Election {
             granted: NodeSet::empty(),
             highest: Ballot::ZERO,
             begun: 0,
-            is_heir: false,
+            has_led_before: false,
         }
     }
 
@@ -68,12 +68,12 @@ impl Election {
     /// It stands at once, without pre-votes if it led the view before.
     pub(crate) fn stand_at_once(&mut self, led_before: bool) {
         self.patience = Duration::ZERO;
-        self.is_heir = led_before;
+        self.has_led_before = led_before;
     }
 
     /// Whether it stands as the leader of the view before, and nobody was heard of in this one. Once.
-    fn take_heir(&mut self) -> bool {
-        std::mem::take(&mut self.is_heir) && self.highest == Ballot::ZERO
+    fn stands_unasked(&mut self) -> bool {
+        std::mem::take(&mut self.has_led_before) && self.highest == Ballot::ZERO
     }
 
     /// When the leader is missed, if nothing is heard until then.
@@ -99,7 +99,7 @@ impl MultiPaxos {
             self.seat.election.due = Some(until);
             return;
         }
-        if self.seat.election.take_heir() && self.seat.acceptor.promised() == Ballot::ZERO {
+        if self.seat.election.stands_unasked() && self.seat.acceptor.promised() == Ballot::ZERO {
             self.seat.election.due = None;
             return self.begin_phase1(now, effects);
         }

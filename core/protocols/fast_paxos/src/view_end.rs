@@ -134,3 +134,47 @@ impl FastPaxos {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_ordering::{Event, Ordering};
+    use quorate_testkit::{VIEW, view};
+    use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Wall};
+
+    /// Whether it asks for pre-votes, and whether it begins phase 1, when it looks at its clock so long after the view began.
+    fn stands(led_before: bool, after: Duration) -> (bool, bool) {
+        let now = Time(1_000_000_000);
+        let view = view(3, 3, Persistence::Memory);
+        let beginning = Beginning {
+            config: Config::new(VIEW.group, NodeId(2), 1, view, 2),
+            records: Vec::new(),
+            stands: true,
+            led_before,
+            links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
+        };
+        let mut node = FastPaxos::begin(now, beginning);
+        let mut effects = Vec::new();
+        let later = now + after;
+        node.handle(later, Event::Wake, &mut effects);
+        let (wall, entropy) = (Wall(later.0), 0);
+        node.handle(later, Event::TurnEnd { wall, entropy }, &mut effects);
+        let sends = |is_it: fn(&Message) -> bool| {
+            let mut effects = effects.iter();
+            effects.any(|effect| matches!(effect, Effect::Send { message, .. } if is_it(message)))
+        };
+        (
+            sends(|message| matches!(message, Message::PreVote(_))),
+            sends(|message| matches!(message, Message::Prepare(_))),
+        )
+    }
+
+    /// Claim mp-77.
+    #[test]
+    fn who_led_the_view_before_stands_without_pre_votes_unless_it_comes_late() {
+        let (soon, late) = (Duration::from_millis(1), Duration::from_millis(2_000));
+        assert_eq!(stands(true, soon), (false, true));
+        assert_eq!(stands(false, soon), (true, false));
+        assert_eq!(stands(true, late), (true, false));
+    }
+}

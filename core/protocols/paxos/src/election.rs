@@ -38,7 +38,7 @@ pub(crate) struct Election {
     /// Ballots tried since the start.
     pub(crate) begun: u64,
     /// This node led the view before, and has not stood in this one: there is no leader here that a pre-vote would protect.
-    has_led_before: bool,
+    is_successor: bool,
 }
 
 impl Election {
@@ -55,7 +55,7 @@ impl Election {
             granted: NodeSet::empty(),
             highest: Ballot::ZERO,
             begun: 0,
-            has_led_before: false,
+            is_successor: false,
         }
     }
 
@@ -68,12 +68,14 @@ impl Election {
     /// It stands at once, without pre-votes if it led the view before.
     pub(crate) fn stand_at_once(&mut self, led_before: bool) {
         self.patience = Duration::ZERO;
-        self.has_led_before = led_before;
+        self.is_successor = led_before;
     }
 
-    /// Whether it stands as the leader of the view before, and nobody was heard of in this one. Once.
-    fn stands_unasked(&mut self) -> bool {
-        std::mem::take(&mut self.has_led_before) && self.highest == Ballot::ZERO
+    /// Whether it stands as the leader of the view before, and nobody was heard of in this one. Once, and not after `span`: by then
+    /// others may have a leader of whom this node has not heard.
+    fn succeeds(&mut self, now: Time, span: Duration) -> bool {
+        let is_soon = now.since(self.heard) < span;
+        std::mem::take(&mut self.is_successor) && is_soon && self.highest == Ballot::ZERO
     }
 
     /// When the leader is missed, if nothing is heard until then.
@@ -99,7 +101,9 @@ impl MultiPaxos {
             self.seat.election.due = Some(until);
             return;
         }
-        if self.seat.election.stands_unasked() && self.seat.acceptor.promised() == Ballot::ZERO {
+        let span = self.seat.config.timing.election_min;
+        let is_successor = self.seat.election.succeeds(now, span);
+        if is_successor && self.seat.acceptor.promised() == Ballot::ZERO {
             self.seat.election.due = None;
             return self.begin_phase1(now, effects);
         }

@@ -146,8 +146,11 @@ mod tests {
     use quorate_testkit::{VIEW, view};
     use quorate_types::{Ballot, Duration, LinkEpoch, NodeId, Persistence, Wall};
 
-    /// Whether it asks for pre-votes, and whether it begins phase 1.
-    fn stands(led_before: bool, hears: Option<Message>) -> (bool, bool) {
+    const SOON: Duration = Duration::from_millis(1);
+    const LATE: Duration = Duration::from_millis(2_000);
+
+    /// Whether it asks for pre-votes, and whether it begins phase 1, when it looks at its clock so long after the view began.
+    fn stands(led_before: bool, hears: Option<Message>, after: Duration) -> (bool, bool) {
         let now = Time(1_000_000_000);
         let view = view(3, 3, Persistence::Memory);
         let beginning = Beginning {
@@ -169,7 +172,7 @@ mod tests {
             };
             node.handle(now, receive, &mut effects);
         }
-        let later = now + Duration::from_millis(2_000);
+        let later = now + after;
         node.handle(later, Event::Wake, &mut effects);
         let (wall, entropy) = (Wall(later.0), 0);
         node.handle(later, Event::TurnEnd { wall, entropy }, &mut effects);
@@ -188,8 +191,8 @@ mod tests {
     /// Claim mp-77.
     #[test]
     fn who_led_the_view_before_stands_in_the_next_one_without_pre_votes() {
-        assert_eq!(stands(true, None), (false, true));
-        assert_eq!(stands(false, None), (true, false));
+        assert_eq!(stands(true, None, SOON), (false, true));
+        assert_eq!(stands(false, None, SOON), (true, false));
         // Somebody else was faster: it asks whether that one is missed.
         let ballot = Ballot {
             view: VIEW.number,
@@ -199,6 +202,31 @@ mod tests {
         };
         let from = Slot(1);
         let other = Message::Prepare(Prepare { ballot, from });
-        assert_eq!(stands(true, Some(other)), (true, false));
+        assert_eq!(stands(true, Some(other), LATE), (true, false));
+    }
+
+    /// A process that stood still, or was cut off, would unseat who was elected meanwhile. Claim mp-77.
+    #[test]
+    fn who_led_the_view_before_and_comes_late_asks_whether_it_is_missed() {
+        assert_eq!(stands(true, None, LATE), (true, false));
+    }
+
+    /// The first acceptor stands where nobody led the view before, and asks.
+    #[test]
+    fn who_stands_for_want_of_a_leader_has_not_led_before() {
+        let view = view(3, 3, Persistence::Memory);
+        let begun = |leader| {
+            let handover = Handover {
+                config: Config::new(VIEW.group, NodeId(1), 1, view.clone(), 2),
+                leader,
+                links: Vec::new(),
+            };
+            let standing = quorate_ordering::Standing::Voter;
+            let begun = handover.begin(view.clone(), standing, quorate_ordering::ViewPast::None);
+            (begun.stands, begun.led_before)
+        };
+        assert_eq!(begun(None), (true, false));
+        assert_eq!(begun(Some(NodeId(1))), (true, true));
+        assert_eq!(begun(Some(NodeId(2))), (false, false));
     }
 }

@@ -574,3 +574,25 @@ impl<O: Ordering> Replica<O> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_report_is_one_of_a_replica() {
+        let mut agreement = Agreement::default();
+        for (node, slot) in [(1, 5), (2, 7), (3, 9)] {
+            let report = SnapshotReport {
+                slot: Slot(slot),
+                digest: Digest::default(),
+                bytes: 1,
+            };
+            agreement.note(NodeId(node), report);
+        }
+        let replicas = [1, 2].into_iter().map(NodeId).collect();
+        let newest = agreement.newest_report(replicas);
+        let newest = newest.map(|(node, report)| (node, report.slot));
+        assert_eq!(newest, Some((NodeId(2), Slot(7))), "that one left");
+    }
+}

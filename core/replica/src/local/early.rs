@@ -39,6 +39,11 @@ impl Early {
         Early { to, told }
     }
 
+    /// What was told is undone, or nobody hears its confirmation.
+    pub(crate) fn forget(&mut self) {
+        self.told = Told::Undone;
+    }
+
     /// Whether the connection was told that the call returned this.
     fn is_told(&self, outcome: &Outcome) -> bool {
         match &self.told {
@@ -106,7 +111,7 @@ impl<O: Ordering> Replica<O> {
                 let value = value.clone();
                 reply(out, early.to, ToClient::Tentative { id, value });
             }
-            early.told = Told::Undone;
+            early.forget();
         }
     }
 }

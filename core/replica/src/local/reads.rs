@@ -499,4 +499,15 @@ mod tests {
         assert_eq!(requests(&reads.take_decided(None)), [3]);
         reads.check();
     }
+
+    #[test]
+    fn a_read_that_is_given_up_with_its_answer_takes_no_room() {
+        let mut reads = Reads::default();
+        let id = asked(&mut reads, 1, Slot(2));
+        reads.keep_answer(id, told(READS_BYTES));
+        assert_eq!(reads.give_up_queries().len(), 1);
+        reads.check();
+        assert!(!reads.is_full());
+        assert!(reads.take_decided(None).is_empty());
+    }
 }

@@ -312,7 +312,8 @@ impl Line {
         }
     }
 
-    /// This connection wants a tentative reply, in the place of any other one. Nothing is done where it does not wait, or has one.
+    /// This connection wants a tentative reply, in the place of an older one: two that ask in turn are told once each. Nothing is done
+    /// where it does not wait, or has one.
     pub(crate) fn want_early(&mut self, sequence: u64, connection: ConnectionId) {
         if self.parked.contains_key(&sequence) {
             return;
@@ -324,7 +325,7 @@ impl Line {
         if wait
             .early
             .as_ref()
-            .is_none_or(|early| early.to != connection)
+            .is_none_or(|early| early.to < connection)
         {
             wait.early = Some(Box::new(Early::wanted_by(connection)));
         }
@@ -402,7 +403,9 @@ impl Wait {
 
     fn forget(&mut self, connection: ConnectionId) {
         self.others.retain(|other| *other != connection);
-        self.early.take_if(|early| early.to == connection);
+        if let Some(early) = self.early.as_mut().filter(|early| early.to == connection) {
+            early.forget();
+        }
         if self.connection == Some(connection) {
             self.connection = self.others.pop();
         }

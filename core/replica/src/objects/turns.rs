@@ -122,7 +122,7 @@ impl<O: Ordering> Replica<O> {
         let own = self.agreement.own().map_or(Slot::ZERO, |own| own.slot);
         let has_part = own.max(self.checkpoints.newest_begun()) >= elsewhere.slot;
         let is_missed = elsewhere.slot <= self.replicated.applied && !has_part;
-        let may_begin = self.is_replica() && !self.quarantine.is_set();
+        let may_begin = self.is_replica() && !self.quarantine.is_set() && self.has_plenty_of_room();
         elsewhere.until = None;
         if is_missed && may_begin && elsewhere.ends > now {
             let since = *elsewhere.since.get_or_insert(now);
@@ -179,4 +179,18 @@ impl<O: Ordering> Replica<O> {
 /// How long a replica is waited for that encodes an image of so many bytes.
 fn turn(bytes: u64) -> Duration {
     Duration::from_micros(bytes.saturating_mul(1_000_000) / TURN_BYTES_PER_S).max(TURN_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::snapshots::Checkpoints;
+
+    #[test]
+    fn a_replica_that_waits_for_a_round_wakes_at_its_end() {
+        let mut checkpoints = Checkpoints::default();
+        assert_eq!(checkpoints.next_wake(), None);
+        checkpoints.elsewhere.until = Some(Time(5));
+        assert_eq!(checkpoints.next_wake(), Some(Time(5)));
+    }
 }

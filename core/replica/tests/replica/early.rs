@@ -149,3 +149,106 @@ fn where_nothing_goes_ahead_the_first_word_is_the_reply() {
     let told = world.take_told(5);
     assert!(matches!(told[..], [ToClient::Replied { .. }]), "{told:?}");
 }
+
+/// Claim rp-132.
+#[test]
+fn two_connections_that_want_it_in_turn_are_told_once_each() {
+    let (mut world, session, _) = ahead(4);
+    let (batch, early) = told(&mut world, session, "a");
+    let id = id(session, 1);
+    world.attach(0, 6, session);
+    world.call(0, 6, id, "a");
+    world.say(0, 6, FromClient::Early { id });
+    assert_eq!(tentative(&world.take_told(6), id), early, "the newer one");
+    for connection in [5, 6, 5, 6] {
+        world.say(0, connection, FromClient::Early { id });
+        assert_eq!(world.take_told(connection), []);
+    }
+    decides(&mut world, &batch);
+    assert_eq!(world.take_told(6), [ToClient::Confirmed { id }]);
+    assert_eq!(world.outcome(5), Some(Outcome::Returned(early)), "in full");
+}
+
+/// Of calls that are executed in one slot each is told what it returned itself.
+#[test]
+fn calls_of_one_slot_are_told_their_own_values() {
+    for is_late in [false, true] {
+        let (mut world, session, _) = ahead(4);
+        let asked = |world: &mut World, sequence| submitted(world, session, sequence, "a");
+        let asked = vec![asked(&mut world, 1), asked(&mut world, 2)];
+        let ids = [id(session, 1), id(session, 2)];
+        let batch = batch(asked);
+        if is_late {
+            votes(&mut world, 0, &batch);
+        }
+        for id in ids {
+            world.say(0, 5, FromClient::Early { id });
+        }
+        if !is_late {
+            votes(&mut world, 0, &batch);
+        }
+        let told = world.take_told(5);
+        let values = [tentative(&told[..1], ids[0]), tentative(&told[1..], ids[1])];
+        decides(&mut world, &batch);
+        let confirmed = ids.map(|id| ToClient::Confirmed { id });
+        assert_eq!(world.take_told(5), confirmed);
+        for (id, value) in ids.into_iter().zip(values) {
+            world.call(1, 8, id, "a");
+            assert_eq!(world.outcome(8), Some(Outcome::Returned(value)));
+        }
+    }
+}
+
+/// Claim rp-133.
+#[test]
+fn what_stands_is_confirmed_though_a_later_slot_is_undone() {
+    let (mut world, session, _) = ahead(4);
+    let (first, _) = told(&mut world, session, "a");
+    let asked = submitted(&mut world, session, 2, "b");
+    let ids = [id(session, 1), id(session, 2)];
+    world.say(0, 5, FromClient::Early { id: ids[1] });
+    let second = batch(vec![asked]);
+    votes(&mut world, 1, &second);
+    tentative(&world.take_told(5), ids[1]);
+    votes(&mut world, 1, &batch(vec![]));
+    decides(&mut world, &first);
+    assert_eq!(world.take_told(5), [ToClient::Confirmed { id: ids[0] }]);
+    decides(&mut world, &batch(vec![]));
+    decides(&mut world, &second);
+    let told = world.take_told(5);
+    assert!(
+        matches!(told[..], [ToClient::Replied { id, .. }] if id == ids[1]),
+        "it was undone: {told:?}"
+    );
+}
+
+#[test]
+fn a_call_with_another_payload_under_the_same_id_is_not_told() {
+    let (mut world, session, _) = ahead(4);
+    let asked = submitted(&mut world, session, 1, "a");
+    world.say(0, 5, FromClient::Early { id: asked.id });
+    let other = batch(vec![call(session, 1, 0, "b")]);
+    votes(&mut world, 0, &other);
+    world.say(0, 5, FromClient::Early { id: asked.id });
+    assert_eq!(world.take_told(5), []);
+    decides(&mut world, &other);
+    let told = world.take_told(5);
+    let is_answer = |told: &ToClient| !matches!(told, ToClient::Refused { .. });
+    assert!(!told.iter().any(is_answer), "{told:?}");
+}
+
+#[test]
+fn who_was_told_is_not_told_again_when_the_newer_one_leaves() {
+    let (mut world, session, _) = ahead(4);
+    let (batch, early) = told(&mut world, session, "a");
+    let id = id(session, 1);
+    world.attach(0, 6, session);
+    world.call(0, 6, id, "a");
+    world.say(0, 6, FromClient::Early { id });
+    let (connection, by) = (ConnectionId(6), ClosedBy::Node);
+    world.input(0, Input::Disconnected { connection, by });
+    world.say(0, 5, FromClient::Early { id });
+    assert_eq!(world.take_told(5), []);
+    decides(&mut world, &batch);
+    assert_eq!(world.outcome(5), Some(Outcome::Returned(early)));
+}

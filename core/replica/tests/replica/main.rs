@@ -9,6 +9,7 @@ mod collecting;
 mod disconnects;
 mod drift;
 mod early;
+mod early_at_random;
 mod fetching;
 mod groups;
 mod kept;

@@ -252,3 +252,25 @@ fn clients_of_a_replica_that_cannot_answer_are_sent_to_the_leader() {
     let named = |(_, told): &(_, ToClient)| *told == ToClient::Leader { leader };
     assert!(world.told.iter().any(named), "{:?}", world.told);
 }
+
+/// Another leader is no reason to move either; that there is none is told.
+#[test]
+fn clients_stay_where_whoever_is_called_proposes_when_the_leader_changes() {
+    let mut world = ordered(OrderingName::SPaxos.level(), OrderingName::SPaxos);
+    world.say(1, 5, open(1));
+    world.told.clear();
+    let named = |world: &mut World| -> Vec<Option<NodeId>> {
+        let told = std::mem::take(&mut world.told);
+        let named = told.iter().filter_map(|(_, told)| match told {
+            ToClient::Leader { leader } => Some(*leader),
+            _ => None,
+        });
+        named.collect()
+    };
+    world.lead(2);
+    assert_eq!(named(&mut world), []);
+    let leader = None;
+    world.effect(1, Effect::Role(quorate_ordering::Role::Follower { leader }));
+    world.run();
+    assert_eq!(named(&mut world), [None]);
+}

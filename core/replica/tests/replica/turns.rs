@@ -3,7 +3,7 @@
 use crate::world::{IMAGE_BYTES, Message, World, meta};
 use quorate_ordering::LinkState;
 use quorate_replica::{
-    CheckpointPolicy, Input, Output, PeerMessage, ReplicaMessage, Snapshots, limits,
+    CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, ReplicaMessage, Snapshots, limits,
 };
 use quorate_types::{Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Slot};
 
@@ -201,4 +201,69 @@ fn whatever_others_take_a_replica_waits_for_two_rounds_at_most() {
         world.pass(turns(1));
     }
     assert!(waited > 4, "it waits for the newest round");
+}
+
+/// What it has begun is over, and others begin the next round without it: it waits for that one too.
+#[test]
+fn a_replica_waits_again_once_it_has_begun_a_snapshot() {
+    let mut world = world(IMAGE_BYTES);
+    let mut slot = leader_is_alone(&mut world);
+    world.nodes[0].is_cut = true;
+    for round in 0..2 {
+        let mut waited = 0;
+        loop {
+            other_reports(&mut world, slot, IMAGE_BYTES);
+            slot = world.decide(vec![meta(Body::Checkpoint)]);
+            if begun(&world, slot).0.contains(&1) {
+                break;
+            }
+            waited += 1;
+            assert!(waited < 20, "it begins at last");
+            world.pass(turns(1));
+        }
+        assert!(waited > 4, "round {round}: {waited}");
+        for _ in 0..5 {
+            world.pass(turns(1));
+        }
+        slot = world.decide(vec![]);
+    }
+}
+
+/// Its log is trimmed once it has a snapshot at one slot with others: it waits for nobody.
+#[test]
+fn a_replica_that_is_short_of_room_waits_for_no_round() {
+    let mut world = world(IMAGE_BYTES);
+    leader_is_alone(&mut world);
+    world.pass(turns(2));
+    let room = DiskRoom::Scarce;
+    world.input(1, Input::Storage { room });
+    let next = world.decide(vec![meta(Body::Checkpoint)]);
+    assert_eq!(begun(&world, next).0, [1]);
+}
+
+/// A replica that is behind takes the snapshot with the others when it comes to that slot.
+#[test]
+fn a_round_whose_checkpoint_is_not_applied_yet_is_not_missed() {
+    let mut world = world(IMAGE_BYTES);
+    let next = world.shared.borrow().last().next();
+    other_reports(&mut world, next.next(), IMAGE_BYTES);
+    let slot = world.decide(vec![meta(Body::Checkpoint)]);
+    assert_eq!(slot, next);
+    assert!(begun(&world, slot).0.contains(&1));
+}
+
+#[test]
+fn a_round_ends_everywhere_by_the_time_of_its_first_report() {
+    let mut world = world(IMAGE_BYTES);
+    world.checkpoint(0);
+    world.pass(turns(1));
+    ends(&mut world, 1);
+    world.pass(turns(1));
+    ends(&mut world, 0);
+    world.pass(turns(2));
+    let missed = world.decide(vec![meta(Body::Checkpoint)]);
+    assert_eq!(begun(&world, missed).0, [], "four turns and a half");
+    world.pass(turns(1));
+    let next = world.decide(vec![meta(Body::Checkpoint)]);
+    assert!(begun(&world, next).0.contains(&1));
 }

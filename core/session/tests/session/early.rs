@@ -161,3 +161,42 @@ fn nothing_is_told_early_of_a_parked_call() {
     world.connect(2);
     assert_eq!(early(&world.sent()), 0);
 }
+
+/// Claim rp-133.
+#[test]
+fn what_was_told_of_a_call_that_parks_is_not_confirmed() {
+    let (mut world, ticket) = wanted();
+    world.tell("1");
+    assert_eq!(world.told().len(), 1);
+    world.receive(ToClient::Parked { id: ID });
+    world.receive(ToClient::Confirmed { id: ID });
+    assert_eq!(world.ended(), []);
+    let (id, outcome) = (ID, returned("2"));
+    world.receive(ToClient::Replied { id, outcome });
+    assert_eq!(world.ended(), [(ticket, Ok(Answer::Called(returned("2"))))]);
+}
+
+#[test]
+fn nothing_is_told_of_a_call_for_which_nobody_waits() {
+    let (mut world, ticket) = wanted();
+    world.sent();
+    world.session.give_up(ticket);
+    world.tell("1");
+    assert_eq!(world.told(), []);
+    world.receive(ToClient::Confirmed { id: ID });
+    assert!(!world.session.has_given_up(), "it has ended");
+}
+
+/// A confirmation is the answer to a call, and a tentative reply is no sign that the group keeps the session.
+#[test]
+fn the_session_lives_longer_by_a_confirmation_alone() {
+    let mut world = World::open();
+    world.session.set_early(true);
+    world.now = Time(10_000 * MS);
+    world.call_early();
+    let until = |world: &World| world.session.session_life(world.now).until;
+    world.tell("1");
+    assert_eq!(until(&world), Time(27_000 * MS));
+    world.receive(ToClient::Confirmed { id: ID });
+    assert_eq!(until(&world), Time(37_000 * MS));
+}

@@ -251,7 +251,7 @@ impl Plant {
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 14] = [
+    pub const RARE: [Plant; 15] = [
         Plant::UndoneNotAwaited,
         Plant::ProposalsNotSentAgain,
         Plant::GapsClosedUp,
@@ -266,5 +266,6 @@ impl Plant {
         Plant::ExactSnapshotNotAsked,
         Plant::StallAgesClose,
         Plant::LastStartMeasured,
+        Plant::LifeOfNewestKeepalive,
     ];
 }

@@ -75,6 +75,8 @@ impl World {
             }
             ToClient::Confirmed { id: call } => match self.early.told.remove(&(to, *call)) {
                 Some(value) => drop(self.early.confirmed.insert((to, *call), value)),
+                // A node that stands still does not know that the client has left, and what it told there is forgotten here.
+                None if !self.connections.contains_key(&to) => {}
                 None => {
                     let detail = format!("{id} confirms {call} on {to}, where it told nothing");
                     self.blame(Property::EarlyTrue, detail);

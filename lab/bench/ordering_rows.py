@@ -35,7 +35,7 @@ class Case:
     clients: int
     window: int
     is_spread: bool = False
-    """Whether each client stays with a node of its own; else all call the leader."""
+    """Whether each client stays with a node of its own; else it may move to the leader."""
     batch: int = 1
     """Commands in one call."""
 
@@ -141,10 +141,12 @@ def difference(case: Case, row: Row, promise: Prediction) -> str | None:
     told += f" {off:+.0%} beside {promise.sent:.0f}: "
     if beside < 0:
         copies = row.busiest_sent / case.size
-        return told + (
-            f"the value went out {copies:.1f} times, not {promise.copies * case.batch:.1f}: who was"
-            " spared, or had no credit left, fetched it from another node"
-        )
+        told += f"the value went out {copies:.1f} times, not {promise.copies * case.batch:.1f}: "
+        if case.ordering in SYMMETRIC:
+            return (
+                told + "clients stay with the node that they found, so that none sends all values"
+            )
+        return told + "who was spared, or had no credit left, fetched it from another node"
     if off < 0:
         return told + (
             f"beside values {beside:.0f} bytes, not {foreseen:.0f}: batches share the heads of"

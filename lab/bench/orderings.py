@@ -8,8 +8,9 @@ has a sentence. The Performance of Paxos in the Cloud, section IV: commands of 2
 100 KiB.
 
 Rows named "at all nodes" have a client at each node that stays there, as S-Paxos is meant for; all
-others call the leader. The row of batches is OpenReplica's of section IV.A: a client that gathers.
-Leaves measurements.jsonl in the directory that --out names.
+others call the leader, or the node that they found where that one proposes. The row of batches is
+OpenReplica's of section IV.A: a client that gathers. Leaves measurements.jsonl in the directory
+that --out names.
 """
 
 from __future__ import annotations

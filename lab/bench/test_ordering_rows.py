@@ -81,6 +81,9 @@ def test_a_difference_says_which_part_of_the_bytes_it_is() -> None:
         return difference(replace(CASE, size=size), row, promise) or ""
 
     assert "the value went out 1.2 times, not 2.0" in told(5_000.0, 4_096, ALONE)
+    with_own = replace(CASE, size=4_096, ordering="s_paxos")
+    spread = difference(with_own, replace(ROW, sent=(5_000.0, 0.0)), ALONE) or ""
+    assert "clients stay with the node that they found" in spread
     assert "1.5 more copies" in told(8_400.0 + 6_144.0, 4_096, ALONE)
     small = Prediction(sent=700.0, messages=3.0, copies=2.0)
     assert "beside values 100 bytes, not 300: batches" in told(500.0, 200, small)

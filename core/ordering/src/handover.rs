@@ -4,7 +4,8 @@
 //! node's log has of the other view decides whether it may vote there.
 
 use crate::{Config, Damage, Record, Standing, ViewPast};
-use quorate_types::{LinkEpoch, NodeId, Persistence, View};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Ballot, FirstBallot, LinkEpoch, NodeId, Persistence, View};
 
 /// What an instance hands over.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,6 +29,9 @@ pub struct Beginning {
     pub stands: bool,
     /// It led the view before.
     pub led_before: bool,
+    /// Its first ballot here, if it needs no phase 1: it led the view before, which named this start, and nothing of it was said in
+    /// this view. Claim mp-90.
+    pub first_ballot: Option<Ballot>,
     /// The peers that are linked.
     pub links: Vec<(NodeId, LinkEpoch)>,
 }
@@ -41,9 +45,9 @@ impl Handover {
             leader,
             links,
         } = self;
-        let is_lost = past == ViewPast::Lost;
+        let (is_lost, is_begun) = (past == ViewPast::Lost, past == ViewPast::Begun);
         let (records, damage) = match past {
-            ViewPast::None => (Vec::new(), Damage::default()),
+            ViewPast::None | ViewPast::Begun => (Vec::new(), Damage::default()),
             ViewPast::Records(records) => (records, Damage::default()),
             ViewPast::Damaged(records) => (records, Damage::anything()),
             ViewPast::Lost => (Vec::new(), Damage::anything()),
@@ -64,9 +68,25 @@ impl Handover {
             damage,
             ..own
         };
+        let led_before = leader == Some(config.own);
+        let (node, boot) = (config.own, config.boot);
+        let named = config.view.first_ballot;
+        let is_own = |first: &FirstBallot| {
+            let is_any_start = planted(Plant::FirstBallotOfAnyStart);
+            first.node == node && (first.boot == boot || is_any_start)
+        };
+        let named = match planted(Plant::FirstBallotOfAnybody) {
+            true => Some(FirstBallot { node, boot }),
+            false => named.filter(is_own),
+        };
+        let is_fresh = is_begun || planted(Plant::FirstBallotOfAnyStart);
+        let may_begin = led_before && is_fresh && config.standing == Standing::Voter;
         Beginning {
+            first_ballot: named
+                .filter(|_| may_begin)
+                .map(|first| first.of(config.view.number)),
             stands: first == Some(config.own),
-            led_before: leader == Some(config.own),
+            led_before,
             config,
             records,
             links,

@@ -40,6 +40,8 @@ use quorate_types::{Batch, Slot, Time, View, ViewId};
 pub enum ViewPast {
     /// Nothing, and there never was anything: the node has not taken part in it.
     None,
+    /// Nothing but its beginning, which this start has written ahead of it, durably.
+    Begun,
     /// These records, in their order.
     Records(Vec<Record>),
     /// These records, in their order, and others that cannot be read any more.

@@ -277,6 +277,7 @@ fn view(config: &RehearsalConfig) -> View {
     let ids = || (1..=nodes).map(NodeId);
     let all: NodeSet = ids().collect();
     View {
+        first_ballot: None,
         number: ViewNumber(1),
         first_slot: Slot(1),
         members: ids()

@@ -299,12 +299,12 @@ impl<O: Ordering> Replica<O> {
                 let asked = self.internals.landed(command.id);
                 self.groups_decided(slot, change, asked, out);
             }
-            Body::ChangeView { change, who } => {
+            Body::ChangeView { change, who, first } => {
                 let asked = self.internals.landed(command.id);
                 if command.level() > Level::UNNAMED {
                     self.levels.written(command.level(), slot);
                 }
-                self.view_change_decided(slot, (*change, who), asked, out);
+                self.view_change_decided(slot, (*change, who, *first), asked, out);
             }
             Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Keep { .. } => {
                 let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);

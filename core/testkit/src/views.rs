@@ -25,6 +25,7 @@ pub fn view(nodes: u16, acceptors: u16, persistence: Persistence) -> View {
         address: String::new(),
     };
     View {
+        first_ballot: None,
         number: VIEW.number,
         first_slot: Slot(1),
         members: ids().map(member).collect(),

@@ -20,6 +20,35 @@ pub struct Ballot {
     pub boot: u64,
 }
 
+/// Who may lead a view in its lowest ballot, without phase 1: one start of one node, which the decided change that led to the view
+/// names. Nobody else has that ballot, every other one is higher, and so nothing can have been chosen below it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FirstBallot {
+    /// The node: who led when the change was asked for.
+    pub node: NodeId,
+    /// The start of that node. A later one does not know what it has proposed.
+    pub boot: u64,
+}
+
+impl FirstBallot {
+    /// The ballot, in the view that it begins.
+    ///
+    /// ```
+    /// use quorate_types::{Ballot, FirstBallot, NodeId, ViewNumber};
+    /// let first = FirstBallot { node: NodeId(9), boot: 3 }.of(ViewNumber(2));
+    /// assert!(Ballot::ZERO < first && first < Ballot::ZERO.next(ViewNumber(2), NodeId(1), 1));
+    /// ```
+    #[must_use]
+    pub fn of(self, view: ViewNumber) -> Ballot {
+        Ballot {
+            view,
+            round: 0,
+            node: self.node,
+            boot: self.boot,
+        }
+    }
+}
+
 impl Ballot {
     /// Below every ballot of a leader.
     pub const ZERO: Ballot = Ballot {

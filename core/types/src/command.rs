@@ -1,8 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, Duration, GroupChange, Level, MemberChange, MemberRole, NodeId, ObjectId,
-    SecretHash, SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
+    Ballot, Digest, Duration, FirstBallot, GroupChange, Level, MemberChange, MemberRole, NodeId,
+    ObjectId, SecretHash, SessionId, SessionTerms, Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;
@@ -191,6 +191,8 @@ pub enum Body {
         change: ViewChange,
         /// What becomes of a member.
         who: MemberChange,
+        /// Who leads the next view without phase 1, if it leads this one until then.
+        first: Option<FirstBallot>,
     },
     /// An operator creates or drops a group beside this one.
     ChangeGroups {
@@ -233,23 +235,19 @@ impl Command {
     #[must_use]
     pub fn level(&self) -> Level {
         match &self.body {
-            Body::ChangeView {
-                who: MemberChange::Level(_),
-                ..
-            } => Level::NAMED,
-            Body::ChangeView {
-                who: MemberChange::Ordering(ordering),
-                ..
-            } => ordering.change_level(),
+            Body::ChangeView { first: Some(_), .. } => Level::FIRST_BALLOT,
+            Body::ChangeView { who, .. } => match who {
+                MemberChange::Level(_) => Level::NAMED,
+                MemberChange::Ordering(ordering) => ordering.change_level(),
+                MemberChange::Joins { role, .. } if *role == MemberRole::Witness => {
+                    Level::WITNESSES
+                }
+                MemberChange::Same
+                | MemberChange::Returns(_)
+                | MemberChange::Joins { .. }
+                | MemberChange::Leaves(_) => Level::UNNAMED,
+            },
             Body::Collect { .. } => Level::COLLECTED,
-            Body::ChangeView {
-                who:
-                    MemberChange::Joins {
-                        role: MemberRole::Witness,
-                        ..
-                    },
-                ..
-            } => Level::WITNESSES,
             Body::ChangeGroups { change } => change.level(),
             _ => Level::UNNAMED,
         }

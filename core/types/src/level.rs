@@ -35,6 +35,8 @@ impl Level {
     pub const BROADCAST: Level = Level(26);
     /// Since this one clients may ask for tentative replies: [`crate::FromClient::Early`].
     pub const EARLY: Level = Level(27);
+    /// Since this one a change of the view can name who leads the next one without phase 1: [`crate::FirstBallot`].
+    pub const FIRST_BALLOT: Level = Level(28);
 }
 
 impl Levels {

@@ -34,7 +34,7 @@ mod vote_kind;
 pub mod zoo;
 
 pub use agenda::Agenda;
-pub use ballot::Ballot;
+pub use ballot::{Ballot, FirstBallot};
 pub use cancel::{CANCELLED_AT_ONCE, cancel_payload, cancelled};
 pub use client::{Ask, BroadcastId, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};

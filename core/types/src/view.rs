@@ -2,7 +2,8 @@
 
 use crate::zoo::{Plant, planted};
 use crate::{
-    GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId, OrderingName, Quorums, SecretHash, Slot,
+    FirstBallot, GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId, OrderingName, Quorums,
+    SecretHash, Slot,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,6 +84,8 @@ pub struct View {
     pub level: Level,
     /// How commands are ordered. Invariant: `level` is at least that of the ordering.
     pub ordering: OrderingName,
+    /// Who may lead without phase 1, unless `level` is below [`Level::FIRST_BALLOT`]. Claim mp-90.
+    pub first_ballot: Option<FirstBallot>,
     /// Whether votes are on disk.
     pub persistence: Persistence,
     /// The group's objects; `ObjectId(i)` is the i-th.
@@ -138,6 +141,14 @@ impl View {
         let holders = holders.iter().filter(|node| self.acceptors.contains(*node));
         let least = self.quorums.phase1().min(self.quorums.phase2());
         holders.count() > self.quorums.acceptors() - least
+    }
+
+    /// This view, with `first` as its first leader if it may lead and all members read that.
+    #[must_use]
+    pub fn begun_by(mut self, first: Option<FirstBallot>) -> View {
+        let is_read = self.level >= Level::FIRST_BALLOT;
+        self.first_ballot = first.filter(|first| is_read && self.may_lead(first.node));
+        self
     }
 
     /// How many replicas make a majority of this view's replicas.
@@ -333,6 +344,7 @@ impl View {
                 Err(_) => return Err(ViewChangeError::NoAcceptors),
             },
             window: change.window,
+            first_ballot: None,
             ..with
         })
     }
@@ -460,6 +472,7 @@ mod tests {
             address: format!("10.0.0.{}:7400", node.0),
         };
         View {
+            first_ballot: None,
             number: ViewNumber(3),
             first_slot: Slot(40),
             members: all.iter().map(member).collect(),

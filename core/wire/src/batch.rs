@@ -10,7 +10,10 @@ use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::groups::{put_group_change, take_group_change};
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
-use crate::view::{put_member_change, put_view_change, take_member_change, take_view_change};
+use crate::view::{
+    put_first_ballot, put_member_change, put_view_change, take_first_ballot, take_member_change,
+    take_view_change,
+};
 use crate::words::{
     put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
     put_tenancy, put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
@@ -183,6 +186,7 @@ const RESUME: u8 = 17;
 const INVITE: u8 = 18;
 const CHANGE_GROUPS: u8 = 19;
 const COLLECT: u8 = 20;
+const CHANGE_VIEW_BEGUN: u8 = 21;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -216,7 +220,8 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Collect { .. } => COLLECT,
         Body::Invite { .. } => INVITE,
         Body::ChangeGroups { .. } => CHANGE_GROUPS,
-        Body::ChangeView { .. } => CHANGE_VIEW,
+        Body::ChangeView { first: None, .. } => CHANGE_VIEW,
+        Body::ChangeView { first: Some(_), .. } => CHANGE_VIEW_BEGUN,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
@@ -311,9 +316,10 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             buf.put_u64_le(lasts.0);
         }
         Body::ChangeGroups { change } => put_group_change(buf, change),
-        Body::ChangeView { change, who } => {
+        Body::ChangeView { change, who, first } => {
             put_view_change(buf, *change);
             put_member_change(buf, who);
+            first.iter().for_each(|first| put_first_ballot(buf, *first));
         }
     }
 }
@@ -403,9 +409,13 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
             slot: take_slot(r)?,
             digest: take_digest(r)?,
         },
-        CHANGE_VIEW => Body::ChangeView {
+        tag @ (CHANGE_VIEW | CHANGE_VIEW_BEGUN) => Body::ChangeView {
             change: take_view_change(r)?,
             who: take_member_change(r)?,
+            first: match tag {
+                CHANGE_VIEW => None,
+                _ => Some(take_first_ballot(r)?),
+            },
         },
         INVITE => Body::Invite {
             invitation: take_secret_hash(r)?,

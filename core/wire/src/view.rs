@@ -10,7 +10,7 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
+    FirstBallot, Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
     OrderingName, Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
 };
 
@@ -20,6 +20,9 @@ const NAMES_LEVEL: u8 = 0x80;
 
 /// The bit beside it that says that an ordering follows the level: builds that know only one refuse the view.
 const NAMES_ORDERING: u8 = 0x40;
+
+/// The bit beside it that says that who leads it first follows these.
+const NAMES_FIRST: u8 = 0x20;
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
@@ -48,21 +51,44 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         view.level >= view.ordering.level(),
         "a view is at the level of its ordering"
     );
-    if view.level == Level::UNNAMED {
-        buf.put_u8(persistence);
-    } else if view.ordering == OrderingName::Paxos {
-        buf.put_u8(persistence | NAMES_LEVEL);
+    let names_level = view.level != Level::UNNAMED;
+    let names_ordering = view.ordering != OrderingName::Paxos;
+    assert!(
+        view.first_ballot.is_none() || view.level >= Level::FIRST_BALLOT,
+        "a view names who leads it first where all read that"
+    );
+    let bit = |is_named: bool, bit: u8| if is_named { bit } else { 0 };
+    buf.put_u8(
+        persistence
+            | bit(names_level, NAMES_LEVEL)
+            | bit(names_ordering, NAMES_ORDERING)
+            | bit(view.first_ballot.is_some(), NAMES_FIRST),
+    );
+    if names_level {
         buf.put_u16_le(view.level.0);
-    } else {
-        buf.put_u8(persistence | NAMES_LEVEL | NAMES_ORDERING);
-        buf.put_u16_le(view.level.0);
+    }
+    if names_ordering {
         put_ordering(buf, view.ordering);
     }
+    let first = view.first_ballot.iter();
+    first.for_each(|first| put_first_ballot(buf, *first));
     put_list(buf, &view.objects, |buf, object| {
         put_name(buf, &object.name, NAME_BYTES_MAX);
         put_name(buf, &object.class, NAME_BYTES_MAX);
         put_bytes(buf, &object.arguments);
     });
+}
+
+pub(crate) fn put_first_ballot(buf: &mut BytesMut, first: FirstBallot) {
+    put_node(buf, first.node);
+    buf.put_u64_le(first.boot);
+}
+
+pub(crate) fn take_first_ballot(r: &mut Reader<'_>) -> Result<FirstBallot, WireError> {
+    Ok(FirstBallot {
+        node: take_node(r)?,
+        boot: r.u64("start of who leads first")?,
+    })
 }
 
 pub(crate) fn put_view_change(buf: &mut BytesMut, change: ViewChange) {
@@ -196,9 +222,11 @@ fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireErr
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
     let mut level = Level::UNNAMED;
     let mut ordering = OrderingName::Paxos;
+    let mut first_ballot = None;
     let mut view = View {
         level,
         ordering,
+        first_ballot,
         number: ViewNumber(r.counter("view")?),
         first_slot: take_slot(r)?,
         members: r.list("members", usize::from(NodeSet::CAPACITY), 12, take_member)?,
@@ -228,7 +256,15 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
                     what: "ordering of a view that does not name it so",
                 });
             }
-            match tag & !(NAMES_LEVEL | NAMES_ORDERING) {
+            if tag & NAMES_FIRST != 0 {
+                first_ballot = Some(take_first_ballot(r)?);
+            }
+            if first_ballot.is_some() && level < Level::FIRST_BALLOT {
+                return Err(WireError::Inconsistent {
+                    what: "first leader of a view of a level that names none",
+                });
+            }
+            match tag & !(NAMES_LEVEL | NAMES_ORDERING | NAMES_FIRST) {
                 1 => Persistence::Disk,
                 2 => Persistence::Memory,
                 _ => {
@@ -247,7 +283,7 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
             })
         })?,
     };
-    (view.level, view.ordering) = (level, ordering);
+    (view.level, view.ordering, view.first_ballot) = (level, ordering, first_ballot);
     check(&view)?;
     Ok(view)
 }
@@ -284,6 +320,13 @@ fn check(view: &View) -> Result<(), WireError> {
     if !roles.all(|node| nodes.contains(node)) {
         return Err(WireError::Inconsistent {
             what: "a role of a view is given to no member",
+        });
+    }
+    if let Some(first) = view.first_ballot
+        && !view.may_lead(first.node)
+    {
+        return Err(WireError::Inconsistent {
+            what: "first leader of a view may not lead",
         });
     }
     if view.acceptors.len() != view.quorums.acceptors() {

@@ -388,6 +388,7 @@ impl NodeConfig {
         members.sort_by_key(|member| member.node);
         let nodes: NodeSet = members.iter().map(|member| member.node).collect();
         View {
+            first_ballot: None,
             number: ViewNumber(1),
             first_slot: Slot(1),
             members,

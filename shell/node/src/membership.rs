@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// The members in the newest view that this node has known in force.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -179,6 +180,20 @@ impl KnownMembers {
         members.map(address).collect()
     }
 
+    /// Writes them into a directory, unless it names those of a later view.
+    pub(crate) fn note(&self, directory: &Path, group: GroupId) {
+        // A node that leaves says so while its other thread may still write of the view before.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock().expect("nobody panics while noting");
+        let noted = KnownMembers::noted(directory, group);
+        if noted.is_ok_and(|noted| noted.is_some_and(|noted| noted.view > self.view)) {
+            return;
+        }
+        if let Err(error) = self.write(directory, group) {
+            tracing::warn!(%error, "the members of the view cannot be noted: a restart reaches those of an earlier view");
+        }
+    }
+
     fn write(&self, directory: &Path, group: GroupId) -> io::Result<()> {
         let path = path_in(directory, group);
         let fresh = path.with_extension("new");
@@ -301,6 +316,8 @@ impl Node {
         }
         let known = KnownMembers::of_view(view);
         let number = view.number;
+        let acceptors = &known.acceptors;
+        tracing::info!(view = number.0, first_slot = %view.first_slot, ?acceptors, window = view.window, "another view is in force");
         if known.names(own) {
             self.note_members(&known);
             self.membership.known = known;
@@ -316,9 +333,11 @@ impl Node {
         // Else it has not joined yet.
     }
 
-    fn note_members(&self, known: &KnownMembers) {
-        if let Err(error) = known.write(&self.dir, self.identity.group) {
-            tracing::warn!(%error, "the members of the view cannot be noted: a restart reaches those of an earlier view");
+    /// A new file takes longer than a vote: the snapshots' thread writes it, unless it is busy. A start that finds an earlier view there
+    /// reaches the members of that one.
+    fn note_members(&mut self, known: &KnownMembers) {
+        if !self.snapshots.note(known.clone(), self.dir.clone()) {
+            known.note(&self.dir, self.identity.group);
         }
     }
 
@@ -346,7 +365,7 @@ impl Node {
         let left = self.membership.left.as_ref().filter(|_| is_over);
         if let Some(without) = without.as_ref().or(left.map(|(view, _)| view)) {
             tracing::warn!("the group has gone on without this node");
-            self.note_members(without);
+            without.note(&self.dir, self.identity.group);
             return true;
         }
         false

@@ -129,9 +129,10 @@ impl Node {
     }
 
     fn begin_view(&mut self, number: ViewNumber, back: Option<ViewNumber>) {
-        let view = self.replica.view();
-        let acceptors: Vec<u16> = view.acceptors.iter().map(|node| node.0).collect();
-        tracing::info!(view = number.0, first_slot = %view.first_slot, ?acceptors, window = view.window, "another view is in force");
+        tracing::debug!(
+            view = number.0,
+            "this node takes part in the view from now on"
+        );
         let fresh = self.replica.fresh();
         let back = back.map(|view| Rejoined {
             incarnation: fresh,

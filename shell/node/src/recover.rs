@@ -109,9 +109,10 @@ fn without_view_changes(batch: &Batch) -> Batch {
         return batch.clone();
     }
     let commands = batch.commands().iter().cloned().map(|mut command| {
-        if let Body::ChangeView { change, who } = &mut command.body {
+        if let Body::ChangeView { change, who, first } = &mut command.body {
             // There is no such view, so the change has no effect, as one that came too late.
             change.after = ViewNumber(0);
+            *first = None;
             if matches!(who, MemberChange::Level(_) | MemberChange::Ordering(_)) {
                 // Every build reads this one.
                 *who = MemberChange::Same;
@@ -156,6 +157,7 @@ mod tests {
         };
         let changed = |after| {
             let body = Body::ChangeView {
+                first: None,
                 change: change(after),
                 who: quorate_types::MemberChange::Same,
             };
@@ -163,6 +165,7 @@ mod tests {
         };
         assert_eq!(without_view_changes(&changed(3)), changed(0));
         let raised = command(Body::ChangeView {
+            first: None,
             change: change(3),
             who: MemberChange::Level(Level(20)),
         });

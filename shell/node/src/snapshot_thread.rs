@@ -3,6 +3,7 @@
 use crate::backup_sources::{BackupSources, Opened, SnapshotBytes};
 use crate::held_snapshots::{HeldSnapshots, is_worth_holding};
 use crate::limits::{OUTGOING_MAX, SNAPSHOT_BYTES_MAX};
+use crate::membership::KnownMembers;
 use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
 use bytes::Bytes;
 use mio::Waker;
@@ -18,6 +19,7 @@ use quorate_wire::{
     AdminReply, BackupOffer, IMAGE_HEAD_BYTES, Snapshot, image_head, snapshot_front,
     snapshot_front_bytes,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Instant;
@@ -64,6 +66,11 @@ pub(crate) enum ThreadJob {
         slot: Slot,
         offset: u64,
         length: u32,
+    },
+    /// Note the members of a view in the data directory.
+    Note {
+        known: Box<KnownMembers>,
+        directory: PathBuf,
     },
     /// Keep what was seen of the peers.
     Remember { pasts: Vec<(NodeId, PeerPast)> },
@@ -161,6 +168,10 @@ impl Worker {
                     offset,
                     length,
                 } => Some((self.backup_piece(to, slot, (offset, length)), None)),
+                ThreadJob::Note { known, directory } => {
+                    known.note(&directory, self.group);
+                    None
+                }
                 ThreadJob::Remember { pasts } => {
                     self.remember(&pasts);
                     None

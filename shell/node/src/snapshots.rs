@@ -9,6 +9,7 @@ use crate::backups;
 use crate::config::PersistConfig;
 use crate::held_snapshots::HeldSnapshots;
 use crate::limits::{BACKUP_JOBS_MAX, SNAPSHOT_JOBS};
+use crate::membership::KnownMembers;
 use crate::snapshot_thread::{ThreadJob, Worker};
 use crate::status::OwnIdentity;
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use quorate_types::{ConnectionId, Digest, NodeId, PartsList, PeerPast, Slot};
 use quorate_wire::AdminReply;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
@@ -231,6 +233,14 @@ impl SnapshotQueue {
             let reason = "earlier snapshot work is not finished".to_owned();
             self.report(SnapshotDone::NotFetched { slot, reason });
         }
+    }
+
+    /// Notes the members of a view in the data directory; false if the thread is busy.
+    pub(crate) fn note(&mut self, known: KnownMembers, directory: PathBuf) -> bool {
+        let known = Box::new(known);
+        self.jobs
+            .try_send(ThreadJob::Note { known, directory })
+            .is_ok()
     }
 
     /// Writes down what was seen of the peers; false if the thread is busy.

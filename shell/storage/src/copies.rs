@@ -1,4 +1,7 @@
-//! Two checksummed copies of a small file, replaced one after the other by whole files, so that one is always whole.
+//! Two checksummed copies of a small file, written one after the other, so that one is always whole.
+//!
+//! Where both are, a copy is written over in place: that takes a tenth of a new file's time, which names and their directory take,
+//! and a node changes its identity between two views. A copy that is damaged, missing, or has another length is replaced by a whole file.
 //!
 //! Called by the identity and by what is remembered of peers. It knows neither's content, only where its version stands.
 
@@ -44,7 +47,7 @@ impl Copies {
             .map(|(_, content)| content)
     }
 
-    /// Replaces both copies by what `encode` makes of the next version: first the content durable, then the name.
+    /// Writes what `encode` makes of the next version to both copies.
     pub(crate) fn store<D: Disk>(
         &self,
         disk: &D,
@@ -69,11 +72,19 @@ impl Copies {
         for place in order {
             let name = self.names[place];
             let is_other_whole = is_whole[1 - place];
-            let replaced = match self.replace(disk, name, &content) {
-                Err(error) if is_full(&error) && is_other_whole => overwrite(disk, name, &content),
-                other => other,
+            let stored = match is_whole[place] && is_other_whole {
+                true => match overwrite(disk, name, &content) {
+                    Err(error) if is_full(&error) => self.replace(disk, name, &content),
+                    other => other,
+                },
+                false => match self.replace(disk, name, &content) {
+                    Err(error) if is_full(&error) && is_other_whole => {
+                        overwrite(disk, name, &content)
+                    }
+                    other => other,
+                },
             };
-            replaced.map_err(|error| match error {
+            stored.map_err(|error| match error {
                 error if is_full(&error) => StorageError::Full {
                     place: disk.place(name),
                     wanted: content.len() as u64,
@@ -85,6 +96,7 @@ impl Copies {
         Ok(())
     }
 
+    /// First the content durable, then the name.
     fn replace<D: Disk>(&self, disk: &D, name: &str, content: &[u8]) -> io::Result<()> {
         match disk.remove(self.new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -98,7 +110,7 @@ impl Copies {
     }
 }
 
-/// Writes over a copy, which takes no space. If that is cut short, the other copy is whole: on a full disk a node starts so.
+/// Writes over a copy, which takes no space: on a full disk a node starts so. If that is cut short, the other copy is whole.
 fn overwrite<D: Disk>(disk: &D, name: &str, content: &[u8]) -> io::Result<()> {
     let mut file = disk.open(name)?;
     if file.bytes()? != content.len() as u64 {

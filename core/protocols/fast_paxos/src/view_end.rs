@@ -86,6 +86,7 @@ impl FastPaxos {
             records,
             stands,
             led_before,
+            first_ballot: _,
             links,
         } = beginning;
         let mut instance = FastPaxos::new(config.clone(), records, now).unwrap_or_else(|_| {
@@ -151,6 +152,7 @@ mod tests {
             records: Vec::new(),
             stands: true,
             led_before,
+            first_ballot: None,
             links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
         };
         let mut node = FastPaxos::begin(now, beginning);

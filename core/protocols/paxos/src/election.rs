@@ -39,6 +39,8 @@ pub(crate) struct Election {
     pub(crate) begun: u64,
     /// This node led the view before, and has not stood in this one: there is no leader here that a pre-vote would protect.
     is_successor: bool,
+    /// The ballot in which it needs no phase 1, until it stands for the first time.
+    first: Option<Ballot>,
 }
 
 impl Election {
@@ -56,6 +58,7 @@ impl Election {
             highest: Ballot::ZERO,
             begun: 0,
             is_successor: false,
+            first: None,
         }
     }
 
@@ -65,10 +68,11 @@ impl Election {
         self.preferring_until = None;
     }
 
-    /// It stands at once, without pre-votes if it led the view before.
-    pub(crate) fn stand_at_once(&mut self, led_before: bool) {
+    /// It stands at once, without pre-votes if it led the view before, and without phase 1 if this view names it.
+    pub(crate) fn stand_at_once(&mut self, led_before: bool, first: Option<Ballot>) {
         self.patience = Duration::ZERO;
         self.is_successor = led_before;
+        self.first = first;
     }
 
     /// Whether it stands as the leader of the view before, and nobody was heard of in this one. Once, and not after `span`: by then
@@ -103,9 +107,13 @@ impl MultiPaxos {
         }
         let span = self.seat.config.timing.election_min;
         let is_successor = self.seat.election.succeeds(now, span);
+        let first = self.seat.election.first.take();
         if is_successor && self.seat.acceptor.promised() == Ballot::ZERO {
             self.seat.election.due = None;
-            return self.begin_phase1(now, effects);
+            return match first {
+                Some(ballot) => self.lead_first(now, ballot, effects),
+                None => self.begin_phase1(now, effects),
+            };
         }
         let attempt = self.seat.election.attempt;
         let decided = self.seat.acceptor.log.decided();

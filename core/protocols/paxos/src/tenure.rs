@@ -44,6 +44,16 @@ impl MultiPaxos {
         }
     }
 
+    /// The view names this start of this node as the first to lead. No ballot is lower, and nobody else has this one: there is nothing
+    /// that phase 1 could find. Claim mp-90.
+    pub(crate) fn lead_first(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
+        self.seat.election.highest = ballot;
+        self.seat.election.begun += 1;
+        self.seat.election.heard = now;
+        self.seat.acceptor.raise(ballot, effects);
+        self.begin_leading(now, ballot, PhaseOneFound::default(), effects);
+    }
+
     /// A higher ballot exists, or the quorum is gone: everything that waits here is routed to the next leader.
     pub(crate) fn step_down(&mut self, now: Time, effects: &mut Effects<Message>) {
         let Part::Leader(mut leader) = std::mem::replace(&mut self.part, Part::Follower) else {

@@ -83,6 +83,7 @@ impl MultiPaxos {
             records,
             stands,
             led_before,
+            first_ballot,
             links,
         } = beginning;
         let mut instance = MultiPaxos::new(config.clone(), records, now).unwrap_or_else(|_| {
@@ -96,7 +97,10 @@ impl MultiPaxos {
             }
         }
         if stands {
-            instance.seat.election.stand_at_once(led_before);
+            instance
+                .seat
+                .election
+                .stand_at_once(led_before, first_ballot);
         }
         instance
     }
@@ -158,6 +162,7 @@ mod tests {
             records: Vec::new(),
             stands: true,
             led_before,
+            first_ballot: None,
             links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
         };
         let mut node = MultiPaxos::begin(now, beginning);

@@ -127,7 +127,7 @@ impl<O: Ordering> Replica<O> {
         for (command, refusal) in refused {
             match &command.body {
                 // Another copy of it was decided.
-                Body::ChangeView { change, who } if self.replicated.views.has(change, who) => {
+                Body::ChangeView { change, who, .. } if self.replicated.views.has(change, who) => {
                     self.view_change_known(command.id, *change, out);
                 }
                 _ => self.refused(command.id, refusal, out),

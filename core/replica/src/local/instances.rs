@@ -9,7 +9,7 @@ use quorate_ordering::{
     Effects, Entry, Event, LinkState, Mark, Ordering, Record, Standing, ViewPast,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{LinkEpoch, NodeId, NodeSet, Slot, Time, View, ViewId, ViewNumber};
+use quorate_types::{Ballot, LinkEpoch, NodeId, NodeSet, Slot, Time, View, ViewId, ViewNumber};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One instance.
@@ -64,6 +64,8 @@ pub(crate) struct Instances<O: Ordering> {
     written: Mark,
     /// Views in which this node takes part for the first time, and the writes that say so in the log.
     beginning: VecDeque<(Mark, ViewNumber)>,
+    /// The view that is decided to follow, once log and directory are told that this node takes part in it.
+    ahead: Option<ViewNumber>,
     /// When a leader asks for a snapshot that covers the view before.
     snapshot_due: Time,
     /// The links that stand.
@@ -88,6 +90,7 @@ impl<O: Ordering> Instances<O> {
             dropped: 0,
             written: Mark::default(),
             beginning: VecDeque::new(),
+            ahead: None,
             snapshot_due: Time::default(),
             links: BTreeMap::new(),
         }
@@ -159,11 +162,35 @@ impl<O: Ordering> Instances<O> {
         newest
     }
 
+    /// Whether this node may say now that it takes part in the view that follows, of which it has said nothing. Not where records were
+    /// lost: until they are made good, what it has begun tells of which views.
+    pub(crate) fn may_begin_ahead(&mut self, next: ViewNumber) -> bool {
+        let is_damaged =
+            self.past.is_damaged || self.left_damage || self.all.iter().any(|one| one.is_damaged);
+        let may = next > self.past.begun && !is_damaged;
+        if may {
+            self.ahead = Some(next);
+            self.past.begun = next;
+        }
+        may
+    }
+
     /// The number of the write that says in the log that this node takes part in a view.
     pub(crate) fn begin(&mut self, view: ViewNumber) -> Mark {
         self.written = Mark(self.written.0 + 1);
         self.beginning.push_back((self.written, view));
         self.written
+    }
+
+    /// What the log says of a view in which this node has neither promised nor voted.
+    pub(crate) fn beginning_of(&self, number: ViewNumber) -> Record {
+        let group = self.current().view().group;
+        Record {
+            view: ViewId { group, number },
+            entry: Entry::Promise {
+                ballot: Ballot::ZERO,
+            },
+        }
     }
 
     /// Every write up to `mark` is durable: the newest view of which the log now has a record for the first time.
@@ -213,9 +240,12 @@ impl<O: Ordering> Instances<O> {
         let records = self.past.records.remove(&number);
         self.past.records.retain(|other, _| *other > number);
         let is_first = number > self.past.begun;
+        let is_ahead = self.ahead.take() == Some(number);
+        let is_beginning = self.beginning.iter().any(|(_, begun)| *begun == number);
         let past = match records {
             Some(records) if !planted(Plant::LaterViewDropped) => self.past.of(records),
-            _ if is_first || planted(Plant::LostViewVotes) => ViewPast::None,
+            _ if is_ahead && !is_beginning => ViewPast::Begun,
+            _ if is_ahead || is_first || planted(Plant::LostViewVotes) => ViewPast::None,
             _ => ViewPast::Lost,
         };
         let is_damaged = matches!(past, ViewPast::Lost | ViewPast::Damaged(_));
@@ -374,6 +404,7 @@ impl<O: Ordering> Instances<O> {
                 base.extend(instance.ordering.statement());
             }
         }
+        base.extend(self.ahead.map(|number| self.beginning_of(number)));
         let later = self.past.records.values().flatten();
         base.extend(later.filter(|record| record.slot().is_none()).cloned());
         (least, base)

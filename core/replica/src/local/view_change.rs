@@ -10,12 +10,12 @@ use crate::limits::{
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::{Output, PeerMessage, Replica, Snapshots};
-use quorate_ordering::{Entry, Event, Lane, LinkState, Ordering, Record, Role};
+use quorate_ordering::{Event, Lane, LinkState, Ordering, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, CommandId, ConnectionId, Duration, LinkEpoch, MemberChange, NodeId, NodeSet,
-    Persistence, Refusal, SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError,
-    ViewNumber, Wall,
+    Ask, Body, CommandId, ConnectionId, Duration, FirstBallot, Level, LinkEpoch, MemberChange,
+    NodeId, NodeSet, Persistence, Refusal, SecretHash, Slot, Time, ToClient, View, ViewChange,
+    ViewChangeError, ViewNumber, Wall,
 };
 
 /// A client that waits until a view is in force.
@@ -62,7 +62,24 @@ impl<O: Ordering> Replica<O> {
             return refuse(out, from, Ask::Request(request), refusal);
         }
         let purpose = Purpose::ChangeView(from, request);
-        self.submit(purpose, Body::ChangeView { change, who });
+        let first = self.first_ballot();
+        self.submit(purpose, Body::ChangeView { change, who, first });
+    }
+
+    /// Who leads now, as the first leader of the view that a change leads to: it needs no phase 1 there, if it still leads at the end
+    /// of this view. Claim mp-90.
+    pub(crate) fn first_ballot(&self) -> Option<FirstBallot> {
+        if self.view().level < Level::FIRST_BALLOT {
+            return None;
+        }
+        let status = self.instances.current().status();
+        let ballot = match status.role {
+            Role::Leader { ballot } => ballot,
+            Role::Follower { leader } if leader == Some(status.promised.node) => status.promised,
+            Role::Candidate { .. } | Role::Follower { .. } => return None,
+        };
+        let (node, boot) = (ballot.node, ballot.boot);
+        Some(FirstBallot { node, boot })
     }
 
     /// Whether a change would change nothing but the log, of which the newest form is read by fewer builds.
@@ -227,12 +244,13 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn view_change_decided(
         &mut self,
         slot: Slot,
-        (change, who): (ViewChange, &MemberChange),
+        (change, who, first): (ViewChange, &MemberChange, Option<FirstBallot>),
         asked: Option<Purpose>,
         out: &mut Vec<Output<O::Message>>,
     ) {
         let decided = self.view_after(slot, change, who);
-        let decided = decided.and_then(|_| self.replicated.views.decided(slot, change, who));
+        let decided =
+            decided.and_then(|_| self.replicated.views.decided(slot, (change, who), first));
         if let (Ok(_), MemberChange::Joins { invitation, .. }) = (&decided, who) {
             self.replicated.invitations.used(*invitation);
         }
@@ -296,6 +314,23 @@ impl<O: Ordering> Replica<O> {
             && self.instances.close(last)
         {
             self.at_instance(now, self.instances.newest(), Event::Close { last }, out);
+            self.begin_ahead(out);
+        }
+    }
+
+    /// The next view is decided. Log and directory are told that this node takes part in it while the slots of the old one are filled,
+    /// so that its first vote waits for nothing but itself.
+    fn begin_ahead(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let Some(next) = self.replicated.views.next().cloned() else {
+            return;
+        };
+        // Who comes back with this view is not named by the one in force: the directory is told of both at a time.
+        let comes_back = next.incarnation(self.config.own) == Some(self.config.fresh)
+            && !self.rejoining.is_named();
+        let votes =
+            next.acceptors.contains(self.config.own) && self.standing_in(&next) == Standing::Voter;
+        if votes && !comes_back && self.instances.may_begin_ahead(next.number) {
+            self.begin_view(&next, out);
         }
     }
 
@@ -370,12 +405,7 @@ impl<O: Ordering> Replica<O> {
             Persistence::Disk => {
                 let mark = self.instances.begin(number);
                 self.written = mark;
-                let record = Record {
-                    view: self.instances.current().view(),
-                    entry: Entry::Promise {
-                        ballot: Ballot::ZERO,
-                    },
-                };
+                let record = self.instances.beginning_of(number);
                 out.push(Output::Persist { mark, record });
             }
         }

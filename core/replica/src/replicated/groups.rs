@@ -192,6 +192,7 @@ mod tests {
         };
         let nodes: NodeSet = members.iter().copied().map(NodeId).collect();
         View {
+            first_ballot: None,
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: members.iter().map(member).collect(),

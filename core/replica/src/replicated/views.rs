@@ -5,7 +5,9 @@
 
 use crate::SnapshotCore;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Level, MemberChange, NodeSet, Slot, View, ViewChange, ViewChangeError};
+use quorate_types::{
+    FirstBallot, Level, MemberChange, NodeSet, Slot, View, ViewChange, ViewChangeError,
+};
 use std::sync::Arc;
 
 /// Which view governs which slots, as of the last applied slot.
@@ -91,10 +93,10 @@ impl Views {
     pub(crate) fn decided(
         &mut self,
         slot: Slot,
-        change: ViewChange,
-        who: &MemberChange,
+        (change, who): (ViewChange, &MemberChange),
+        first: Option<FirstBallot>,
     ) -> Result<Slot, ViewChangeError> {
-        let mut next = self.changed(slot, change, who)?;
+        let mut next = self.changed(slot, change, who)?.begun_by(first);
         if planted(Plant::ViewOneSlotEarly) {
             next.first_slot = next.first_slot.previous().max(slot.next());
         }
@@ -135,7 +137,10 @@ impl Views {
 /// A view that is over, in snapshots of one at `level`: who speaks that level only must read them, and its own level is of no use.
 fn with_level_upto(mut view: Arc<View>, level: Level) -> Arc<View> {
     if view.level > level {
-        Arc::make_mut(&mut view).level = level;
+        let view = Arc::make_mut(&mut view);
+        view.level = level;
+        // It has begun.
+        view.first_ballot = view.first_ballot.filter(|_| level >= Level::FIRST_BALLOT);
     }
     view
 }

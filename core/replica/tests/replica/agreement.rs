@@ -423,6 +423,7 @@ fn a_snapshot_is_not_judged_at_a_slot_whose_members_may_be_others() {
 fn a_snapshot_is_judged_by_the_view_of_its_slot() {
     let mut world = World::new(4);
     let decided = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1, 3]),
         who: MemberChange::Leaves(NodeId(2)),
     })]);

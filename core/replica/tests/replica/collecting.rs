@@ -193,6 +193,7 @@ fn a_snapshot_that_a_majority_held_of_the_view_before_is_collected_once_one_of_t
     let before = asked(&world);
     assert_eq!(before.len(), 1, "two of three hold it");
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1]),
         who: MemberChange::Leaves(NodeId(2)),
     })]);

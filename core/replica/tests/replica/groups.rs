@@ -149,6 +149,7 @@ fn a_node_is_named_for_a_group_later_only_where_all_members_read_it_and_then_the
         assert_eq!((since, member.incarnation), (slot, Incarnation(7)));
     }
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1, 2]),
         who: MemberChange::Level(Level(20)),
     })]);
@@ -161,6 +162,7 @@ fn a_node_is_named_for_a_group_later_only_where_all_members_read_it_and_then_the
     );
     ask(&mut world, 0, dropped("orders")).unwrap();
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1, 2]),
         who: MemberChange::Level(Level(20)),
     })]);

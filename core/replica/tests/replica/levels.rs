@@ -53,6 +53,7 @@ fn level_of(world: &World, at: usize) -> (u64, Level) {
 /// Takes the group to a level by a decided change.
 fn decided(world: &mut World, after: u64, level: Level) -> Slot {
     let slot = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(after, &[0, 1, 2]),
         who: MemberChange::Level(level),
     })]);
@@ -136,6 +137,7 @@ fn the_higher_level_is_asked_for_until_what_was_decided_at_it_is_gone_from_the_l
     let asked = |world: &World| world.nodes[0].replica.level_asked();
     assert_eq!(asked(&world), (LOW, ViewNumber(1)));
     let slot = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1, 2]),
         who: MemberChange::Level(HIGH),
     })]);
@@ -187,10 +189,12 @@ fn a_level_at_which_the_group_is_already_is_not_put_into_its_log() {
 fn a_change_of_the_level_that_came_too_late_is_asked_for_until_it_is_gone_from_the_log() {
     let mut world = world();
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1]),
         who: MemberChange::Same,
     })]);
     let late = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1, 2]),
         who: MemberChange::Level(HIGH),
     })]);
@@ -211,6 +215,7 @@ fn a_second_wish_for_the_lower_level_is_of_the_higher_one() {
     world.checkpoint(0);
     let first = decided(&mut world, 2, LOW);
     let late = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(2, &[0, 1, 2]),
         who: MemberChange::Level(LOW),
     })]);
@@ -233,7 +238,11 @@ fn a_restarted_node_asks_for_the_level_of_what_its_log_has() {
     let first = decided(&mut world, 2, LOW);
     let who = MemberChange::Level(LOW);
     let change = change(2, &[0, 1, 2]);
-    let lowering = vec![meta(Body::ChangeView { change, who })];
+    let lowering = vec![meta(Body::ChangeView {
+        first: None,
+        change,
+        who,
+    })];
     world.checkpoint(0);
     assert_eq!(
         world.nodes[0].replica.level_asked().0,

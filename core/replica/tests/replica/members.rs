@@ -109,6 +109,7 @@ fn of_two_that_come_with_one_invitation_the_first_one_joins() {
     invite(&mut world, secret(1), Duration::from_millis(60_000));
     let joins = |after, node| {
         meta(Body::ChangeView {
+            first: None,
             change: change(after, &[0, 1, 2]),
             who: MemberChange::Joins {
                 member: member(node),
@@ -133,6 +134,7 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
     let mut world = world();
     invite(&mut world, secret(1), Duration::from_millis(60_000));
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1]),
         who: MemberChange::Leaves(NodeId(2)),
     })]);
@@ -150,6 +152,7 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
     let before = world.shared.borrow().linked_up.len();
     world.link_up(0, 3);
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(2, &[0, 1]),
         who: MemberChange::Joins {
             member: member(3),
@@ -174,6 +177,7 @@ fn reports_skip_no_call_that_a_replica_may_have_answered_that_left() {
     }
     let slot = world.decide(vec![call(session, 1, 0, "a")]);
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1]),
         who: MemberChange::Leaves(NodeId(2)),
     })]);

@@ -47,6 +47,7 @@ fn view_of(world: &World, at: usize) -> (ViewNumber, Level, OrderingName) {
 
 fn decided(world: &mut World, after: u64, who: MemberChange) -> Slot {
     let slot = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(after, &[0, 1, 2]),
         who,
     })]);

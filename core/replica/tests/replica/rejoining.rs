@@ -91,7 +91,11 @@ fn a_node_that_lost_its_votes_votes_again_from_the_view_on_that_names_it() {
         window: WINDOW + 1,
     };
     let who = MemberChange::Same;
-    world.decide(vec![meta(Body::ChangeView { change, who })]);
+    world.decide(vec![meta(Body::ChangeView {
+        first: None,
+        change,
+        who,
+    })]);
     fill(&mut world, WINDOW);
     let begun = world.seen.iter().filter(|(at, _)| *at == 2);
     let begun: Vec<_> = begun.filter_map(|(_, output)| back(output)).collect();
@@ -131,7 +135,11 @@ fn a_life_whose_node_is_named_as_another_one_votes_no_more_and_comes_back_as_a_n
         window: WINDOW,
     };
     let who = MemberChange::Returns(other);
-    world.decide(vec![meta(Body::ChangeView { change, who })]);
+    world.decide(vec![meta(Body::ChangeView {
+        first: None,
+        change,
+        who,
+    })]);
     fill(&mut world, WINDOW);
     assert_eq!(standing(&world, 0, 2), Some(Standing::Voter));
     assert_eq!(standing(&world, 1, 2), Some(Standing::Observer));
@@ -170,7 +178,11 @@ fn a_request_that_lost_the_race_lets_nobody_vote() {
         window: WINDOW,
     };
     let who = MemberChange::Same;
-    world.decide(vec![meta(Body::ChangeView { change, who })]);
+    world.decide(vec![meta(Body::ChangeView {
+        first: None,
+        change,
+        who,
+    })]);
     world.decide(submitted.into_iter().map(|(_, command)| command).collect());
     fill(&mut world, WINDOW);
     assert_eq!(standing(&world, 2, 2), Some(Standing::Observer));

@@ -68,6 +68,7 @@ fn view_of(world: &World, at: usize) -> (u64, Slot, NodeSet) {
 fn turned() -> (World, Slot) {
     let mut world = world();
     let slot = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0]),
         who: MemberChange::Same,
     })]);
@@ -118,6 +119,7 @@ fn of_two_changes_the_first_counts_and_the_same_one_asked_twice_is_answered_twic
     ask(&mut world, 0, 50, change(1, &[0]));
     ask(&mut world, 1, 52, change(1, &[0]));
     let late = world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0, 1, 2]),
         who: MemberChange::Same,
     })]);
@@ -267,6 +269,7 @@ fn a_snapshot_has_the_view_in_force_and_the_one_that_follows() {
     let voters: NodeSet = [NodeId(0)].into_iter().collect();
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(2, &[0, 1]),
         who: MemberChange::Same,
     })]);
@@ -350,6 +353,7 @@ fn behind_at_the_turn(early: Option<u64>) -> World {
     let mut world = world();
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
+        first: None,
         change: change(1, &[0]),
         who: MemberChange::Same,
     })]);

@@ -88,6 +88,7 @@ fn a_witness_keeps_the_logs_of_all_views_of_which_it_keeps_no_snapshot() {
     world.loses_fetches = true;
     for view in 1..=4 {
         world.decide(vec![meta(Body::ChangeView {
+            first: None,
             change: change(view, &[0, 1, 2]),
             who: MemberChange::Same,
         })]);

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 209] = [
+    pub const ALL: [Plant; 211] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -176,6 +176,8 @@ impl Plant {
         Plant::RemovedAcceptorVotes,
         Plant::LearnerCounted,
         Plant::NextViewWithoutPhaseOne,
+        Plant::FirstBallotOfAnybody,
+        Plant::FirstBallotOfAnyStart,
         Plant::WindowIgnored,
         Plant::ViewOfMessageIgnored,
         Plant::LateCloseCounts,

@@ -6,7 +6,8 @@ use crate::drawn_fast;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_ring::ring_message;
 use crate::drawn_views::{
-    group, group_change, levels, member, member_change, role, view, view_change, vote_kind,
+    first_ballot, group, group_change, levels, member, member_change, role, view, view_change,
+    vote_kind,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
@@ -348,6 +349,7 @@ pub(crate) fn command(draw: &mut Draw) -> Command {
         },
         13 => Body::Tick,
         14 => Body::ChangeView {
+            first: draw.flag().then(|| first_ballot(draw)),
             change: view_change(draw),
             who: member_change(draw),
         },

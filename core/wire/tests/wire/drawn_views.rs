@@ -12,6 +12,13 @@ pub(crate) fn view_change(draw: &mut Draw) -> ViewChange {
     }
 }
 
+pub(crate) fn first_ballot(draw: &mut Draw) -> FirstBallot {
+    FirstBallot {
+        node: node(draw),
+        boot: draw.number(),
+    }
+}
+
 pub(crate) fn member(draw: &mut Draw) -> Member {
     Member {
         node: node(draw),
@@ -91,6 +98,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     nodes.dedup();
     let acceptors: NodeSet = nodes.iter().copied().take(5).collect();
     let mut view = View {
+        first_ballot: None,
         number: ViewNumber(counter(draw)),
         first_slot: slot(draw),
         members: nodes
@@ -111,7 +119,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .filter(|_| draw.flag())
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
-        level: Level(19 + draw.below(7) as u16),
+        level: Level(19 + draw.below(10) as u16),
         ordering: OrderingName::Paxos,
         persistence: if draw.flag() {
             Persistence::Disk
@@ -132,7 +140,9 @@ pub(crate) fn view(draw: &mut Draw) -> View {
         25 => OrderingName::SPaxos,
         _ => OrderingName::Paxos,
     };
-    view
+    let first = view.acceptors.iter().find(|node| view.may_lead(*node));
+    let boot = draw.number();
+    view.begun_by(first.map(|node| FirstBallot { node, boot }))
 }
 
 /// The name of a value of fast rounds.

@@ -106,6 +106,7 @@ fn only_commands_that_came_later_ask_a_reader_for_more_than_level_19() {
         })
     };
     let change = |who: MemberChange| Body::ChangeView {
+        first: None,
         change: ViewChange {
             after: ViewNumber(1),
             acceptors: NodeSet::only(NodeId(1)),

@@ -96,10 +96,12 @@ pub(crate) fn commands() -> Vec<Command> {
             },
         },
         Body::ChangeView {
+            first: None,
             change: view_change(),
             who: MemberChange::Same,
         },
         Body::ChangeView {
+            first: None,
             change: view_change(),
             who: MemberChange::Returns(Rejoin {
                 node: NodeId(2),
@@ -107,6 +109,7 @@ pub(crate) fn commands() -> Vec<Command> {
             }),
         },
         Body::ChangeView {
+            first: None,
             change: view_change(),
             who: MemberChange::Joins {
                 member: joining(),
@@ -115,6 +118,7 @@ pub(crate) fn commands() -> Vec<Command> {
             },
         },
         Body::ChangeView {
+            first: None,
             change: view_change(),
             who: MemberChange::Joins {
                 member: joining(),
@@ -123,11 +127,20 @@ pub(crate) fn commands() -> Vec<Command> {
             },
         },
         Body::ChangeView {
+            first: None,
             change: view_change(),
             who: MemberChange::Leaves(NodeId(2)),
         },
         Body::ChangeGroups {
             change: group_change(),
+        },
+        Body::ChangeView {
+            first: Some(FirstBallot {
+                node: NodeId(3),
+                boot: 0x0102_0304,
+            }),
+            change: view_change(),
+            who: MemberChange::Same,
         },
         Body::Invite {
             invitation: SecretHash::default(),

@@ -11,6 +11,7 @@ use quorate_wire::*;
 pub(crate) fn snapshot_core() -> SnapshotCore {
     let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();
     let view = View {
+        first_ballot: None,
         number: ViewNumber(4),
         first_slot: Slot(40),
         members: nodes

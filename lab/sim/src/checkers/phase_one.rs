@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use quorate_types::{Ballot, NodeId, NodeSet, Slot, ViewNumber};
+use quorate_types::{Ballot, FirstBallot, NodeId, NodeSet, Slot, ViewNumber};
 
 use super::agreement::Fingerprint;
 use super::rounds::{RoundQuorums, VoteRound};
@@ -23,6 +23,8 @@ pub type Votes = BTreeMap<Slot, (VoteRound, Fingerprint)>;
 pub struct PhaseOne {
     /// How many promises make a leader, by the view of its ballot.
     quorums: BTreeMap<ViewNumber, RoundQuorums>,
+    /// The ballot that needs no promises, in views whose change names one: nothing can have been voted for in a lower one.
+    firsts: BTreeMap<ViewNumber, Ballot>,
     told: BTreeMap<Ballot, Told>,
     /// Values proposed, by slot and ballot.
     proposed: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
@@ -120,15 +122,24 @@ impl PhaseOne {
     pub fn new(quorums: RoundQuorums) -> PhaseOne {
         PhaseOne {
             quorums: BTreeMap::from([(ViewNumber(1), quorums)]),
+            firsts: BTreeMap::new(),
             told: BTreeMap::new(),
             proposed: BTreeMap::new(),
             slots: BTreeMap::new(),
         }
     }
 
-    /// Takes note of the quorums of `view`.
-    pub fn view_begins(&mut self, view: ViewNumber, quorums: RoundQuorums) {
+    /// Takes note of the quorums of `view`, and of who may lead it first.
+    pub fn view_begins(
+        &mut self,
+        view: ViewNumber,
+        quorums: RoundQuorums,
+        first: Option<FirstBallot>,
+    ) {
         self.quorums.insert(view, quorums);
+        if let Some(first) = first {
+            self.firsts.insert(view, first.of(view));
+        }
     }
 
     /// Promises of others that a leader needs besides its own.
@@ -210,6 +221,9 @@ impl PhaseOne {
         let needed = self.needed(ballot);
         let of_slot = self.proposed.entry(slot).or_default();
         if of_slot.insert(ballot, value).is_some() {
+            return Ok(());
+        }
+        if self.firsts.get(&ballot.view) == Some(&ballot) {
             return Ok(());
         }
         let nobody = Told::default();
@@ -378,7 +392,7 @@ mod tests {
             ..ballot(1)
         };
         let mut seen = PhaseOne::new(RoundQuorums::new(1, 1, 1));
-        seen.view_begins(ViewNumber(2), RoundQuorums::new(3, 2, 2));
+        seen.view_begins(ViewNumber(2), RoundQuorums::new(3, 2, 2), None);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
         assert!(seen.proposed(A, Slot(2), ballot(2), 7).is_err());
         assert!(

@@ -89,7 +89,9 @@ impl Setup {
                     Level::FAST_ROUNDS,
                     Level::SPREAD_VALUES,
                     Level::BROADCAST,
-                    Level::BROADCAST,
+                    Level::FIRST_BALLOT,
+                    Level::FIRST_BALLOT,
+                    Level::FIRST_BALLOT,
                 ]);
                 (level.max(ordering.level()), ordering)
             }

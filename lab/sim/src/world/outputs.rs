@@ -147,7 +147,10 @@ impl World {
             } => self.store_chunk(id, slot, offset, &data),
             Output::Install { slot, digest } => self.install(id, slot, digest),
             Output::Role(role) => {
-                if matches!(role, Role::Leader { .. }) {
+                if let Role::Leader { ballot } = role {
+                    if ballot.round == 0 {
+                        self.exercised(Row::LedFirst);
+                    }
                     self.is_no_witness(id, "leads");
                     self.judge.liveness.leader_began(self.now.0);
                 }

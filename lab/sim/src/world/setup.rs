@@ -314,6 +314,7 @@ impl Setup {
     /// The one view of the run.
     pub(super) fn view(&self) -> View {
         View {
+            first_ballot: None,
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: self

@@ -145,6 +145,7 @@ impl World {
             address: String::new(),
         };
         View {
+            first_ballot: None,
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: self.nodes().map(member).collect(),

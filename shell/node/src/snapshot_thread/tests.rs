@@ -19,6 +19,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
         stamp: Stamp::default(),
         replies_digest: 0,
         view: View {
+            first_ballot: None,
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: vec![Member {

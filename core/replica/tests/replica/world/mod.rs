@@ -70,6 +70,7 @@ pub(crate) fn view(nodes: u16) -> View {
         address: String::new(),
     };
     View {
+        first_ballot: None,
         number: ViewNumber(1),
         first_slot: Slot(1),
         members: all.iter().map(member).collect(),

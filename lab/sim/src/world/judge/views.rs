@@ -104,8 +104,8 @@ impl Judge {
                 self.invited.stamped(batch.stamp().wall);
             }
             for command in batch.commands() {
-                let (change, who) = match &command.body {
-                    Body::ChangeView { change, who } => (*change, who),
+                let (change, who, first_ballot) = match &command.body {
+                    Body::ChangeView { change, who, first } => (*change, who, *first),
                     Body::Invite { invitation, lasts } => {
                         self.invited.made(*invitation, *lasts);
                         continue;
@@ -140,7 +140,7 @@ impl Judge {
                     let governing = self.governing(number);
                     let (first, quorums) = (governing.first, governing.quorums());
                     self.chosen.view_begins(number, quorums);
-                    self.phase_one.view_begins(number, quorums);
+                    self.phase_one.view_begins(number, quorums, first_ballot);
                     self.check_not_past(first)?;
                 }
             }

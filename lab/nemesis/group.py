@@ -59,6 +59,8 @@ class GroupPlan:
     """Time until all nodes are led for the first time."""
     limits: tuple[str, ...] = ()
     """Lines of `[limits]` in the configuration of every node."""
+    begins_at_newest_level: bool = True
+    """Whether the group begins at the newest level of its program, and not at the oldest."""
 
 
 class Group:
@@ -70,6 +72,8 @@ class Group:
         self.members: dict[int, Member] = {}
         self.joining: Member | None = None
         """A node on its way into the group, ended with it."""
+        self.level: int | None = None
+        """The newest level that the program speaks, if it says so."""
         self.cluster = f"{int.from_bytes(os.urandom(8), 'big'):016x}"
 
     def __enter__(self) -> Group:
@@ -215,7 +219,9 @@ class Group:
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise OSError(f"node init: {made.stderr.strip()}")
-        return str(json.loads(made.stdout)["incarnation"])
+        said = json.loads(made.stdout)
+        self.level = said.get("level")
+        return str(said["incarnation"])
 
     def directory_of(self, number: int) -> Path:
         """The data directory; below a directory of the node's own, where a disk may be mounted."""
@@ -250,6 +256,8 @@ class Group:
             # The lab's own network leads nowhere else.
             "insecure = true",
         ]
+        if plan.begins_at_newest_level and self.level is not None:
+            lines.append(f"level = {self.level}")
         if plan.limits:
             lines += ["[limits]", *plan.limits]
         if plan.snapshot_after is not None:

@@ -214,6 +214,7 @@ def run(options: Options) -> Verdict:
         served=workload.served,
         nodes=3,
         snapshot_after=SNAPSHOT_AFTER,
+        begins_at_newest_level=False,
     )
     with network_of(3) as network, OlderGroup(plan, network, options) as group:
         Campaign(options, group, workload, verdict).run()

@@ -83,7 +83,7 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Three nodes, and their operator."""
-    up = ["--nodes", "3", "--port", "0", "--dir", str(tmp_path / "g"), "--no-restart"]
+    up = ["--nodes", "3", "--port", "0", "--dir", str(tmp_path / "g"), "--no-restart", "--level", "19"]
     with _program.start_group("rust:counter", up, tmp_path) as ready:
         cluster = Cluster(ready, tmp_path)
         with contextlib.ExitStack() as stack:

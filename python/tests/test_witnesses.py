@@ -90,7 +90,7 @@ def end(process: subprocess.Popen[str]) -> None:
 def group(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """A group of two, whose nodes stay down when they die."""
     (tmp_path / "till.py").write_text(TILL)
-    options = ["--nodes", "2", "--persist", "disk", "--port", "0", "--no-restart"]
+    options = ["--nodes", "2", "--persist", "disk", "--port", "0", "--no-restart", "--level", "19"]
     options += ["--dir", str(tmp_path / "group")]
     with _program.start_group("till:Till", options, tmp_path) as ready:
         yield ready

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, LostDirectory, NodeConfig, NodeError, OtherCode};
 use quorate_storage::{Identity, Persist};
 use quorate_types::{ClusterId, Incarnation, Levels, NodeId};
+use quorate_wire::SPEAKS;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::disable_transparent_huge_pages;
 use serde::Serialize;
@@ -158,13 +159,14 @@ fn init(args: &InitArgs, as_json: bool) -> Result<(), CliError> {
     if as_json {
         let line = serde_json::json!({
             "cluster": cluster, "node": identity.node.0, "incarnation": incarnation,
-            "dir": args.dir,
+            "dir": args.dir, "level": SPEAKS.newest().0,
         });
         print::line(line)?;
     } else {
         print::line(format_args!(
-            "cluster      {cluster}\nnode         {}\nincarnation  {incarnation}",
-            identity.node.0
+            "cluster      {cluster}\nnode         {}\nincarnation  {incarnation}\nlevel        {}",
+            identity.node.0,
+            SPEAKS.newest()
         ))?;
     }
     Ok(())

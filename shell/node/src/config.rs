@@ -9,9 +9,10 @@ use crate::ordering_word;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, FastQuorums, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId,
+    ClusterId, FastQuorums, GroupId, Incarnation, Level, Levels, Member, NodeId, NodeSet, ObjectId,
     ObjectSpec, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
 };
+use quorate_wire::SPEAKS;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -54,6 +55,10 @@ pub struct NodeConfig {
         with = "ordering_word"
     )]
     pub ordering: OrderingName,
+    /// The level of the first view; absent: that of its ordering, as all builds take it. A build from before there was this key refuses
+    /// the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u16>,
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -260,7 +265,7 @@ fn host_memory() -> u64 {
 }
 
 fn speaks() -> Levels {
-    quorate_wire::SPEAKS
+    SPEAKS
 }
 
 fn budget() -> u64 {
@@ -343,6 +348,15 @@ impl NodeConfig {
                 format!("ordering: {few}; name more members, or paxos, libpaxos or libpaxos+")
             })?;
         }
+        if let Some(level) = self.level.map(Level)
+            && (!SPEAKS.has(level) || level < self.ordering.level())
+        {
+            return Err(format!(
+                "level: this version speaks {SPEAKS}, and {} takes {} at least: name one of these, or leave it out",
+                self.ordering,
+                self.ordering.level()
+            ));
+        }
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
@@ -381,6 +395,12 @@ impl NodeConfig {
         ))
     }
 
+    /// The level of the first view.
+    #[must_use]
+    pub fn first_level(&self) -> Level {
+        self.level.map_or(self.ordering.level(), Level)
+    }
+
     /// The first view of the group: every member votes and executes.
     #[must_use]
     pub fn view(&self) -> View {
@@ -397,7 +417,7 @@ impl NodeConfig {
             quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: self.ordering.level(),
+            level: self.first_level(),
             ordering: self.ordering,
             persistence: match self.persist {
                 PersistConfig::Disk => Persistence::Disk,

@@ -120,7 +120,7 @@ impl KnownMembers {
             members: members.clone(),
             witnesses: Vec::from_iter(config.witness.then_some(config.node)),
             // A configuration says only with what its group began: the others say more, and what is noted of them.
-            level: config.ordering.level().0,
+            level: config.first_level().0,
         }
     }
 

@@ -147,24 +147,40 @@ mod tests {
     use super::*;
     use crate::message::Prepare;
     use quorate_ordering::{Event, Ordering};
+    use quorate_ordering::{Standing, ViewPast};
     use quorate_testkit::{VIEW, view};
-    use quorate_types::{Ballot, Duration, LinkEpoch, NodeId, Persistence, Wall};
+    use quorate_types::{
+        Ballot, Duration, FirstBallot, Level, LinkEpoch, NodeId, Persistence, View, Wall,
+    };
 
     const SOON: Duration = Duration::from_millis(1);
     const LATE: Duration = Duration::from_millis(2_000);
 
-    /// Whether it asks for pre-votes, and whether it begins phase 1, when it looks at its clock so long after the view began.
-    fn stands(led_before: bool, hears: Option<Message>, after: Duration) -> (bool, bool) {
-        let now = Time(1_000_000_000);
+    fn beginning(led_before: bool, first_ballot: Option<Ballot>) -> Beginning {
         let view = view(3, 3, Persistence::Memory);
-        let beginning = Beginning {
+        Beginning {
             config: Config::new(VIEW.group, NodeId(2), 1, view, 2),
             records: Vec::new(),
             stands: true,
             led_before,
-            first_ballot: None,
+            first_ballot,
             links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
-        };
+        }
+    }
+
+    /// Whether it asks for pre-votes, and whether it begins phase 1, when it looks at its clock so long after the view began.
+    fn stands(led_before: bool, hears: Option<Message>, after: Duration) -> (bool, bool) {
+        let told = tells(beginning(led_before, None), hears, after);
+        let asks = told.iter().any(|one| matches!(one, Message::PreVote(_)));
+        (
+            asks,
+            told.iter().any(|one| matches!(one, Message::Prepare(_))),
+        )
+    }
+
+    /// What it tells others then.
+    fn tells(beginning: Beginning, hears: Option<Message>, after: Duration) -> Vec<Message> {
+        let now = Time(1_000_000_000);
         let mut node = MultiPaxos::begin(now, beginning);
         let mut effects = Vec::new();
         if let Some(message) = hears {
@@ -181,16 +197,32 @@ mod tests {
         node.handle(later, Event::Wake, &mut effects);
         let (wall, entropy) = (Wall(later.0), 0);
         node.handle(later, Event::TurnEnd { wall, entropy }, &mut effects);
-        let sent = effects.iter().filter_map(|effect| match effect {
+        let sent = effects.into_iter().filter_map(|effect| match effect {
             Effect::Send { message, .. } => Some(message),
             _ => None,
         });
-        let sent: Vec<&Message> = sent.collect();
-        let asks = sent.iter().any(|one| matches!(one, Message::PreVote(_)));
-        (
-            asks,
-            sent.iter().any(|one| matches!(one, Message::Prepare(_))),
-        )
+        sent.collect()
+    }
+
+    /// Claim mp-90.
+    #[test]
+    fn who_is_named_leads_the_next_view_in_its_lowest_ballot_and_asks_nobody() {
+        let (node, boot) = (NodeId(2), 1);
+        let first = FirstBallot { node, boot }.of(VIEW.number);
+        let leads = |hears, after| {
+            let told = tells(beginning(true, Some(first)), hears, after);
+            let asks = |one: &Message| matches!(one, Message::PreVote(_) | Message::Prepare(_));
+            let leads =
+                |one: &Message| matches!(one, Message::Heartbeat(beat) if beat.ballot == first);
+            (told.iter().any(asks), told.iter().any(leads))
+        };
+        assert_eq!(leads(None, SOON), (false, true));
+        // Others may have a leader by then, or have one: no ballot is as low as this one.
+        assert_eq!(leads(None, LATE), (true, false));
+        let ballot = Ballot::ZERO.next(VIEW.number, NodeId(1), 1);
+        let from = Slot(1);
+        let other = Message::Prepare(Prepare { ballot, from });
+        assert_eq!(leads(Some(other), LATE), (true, false));
     }
 
     /// Claim mp-77.
@@ -226,12 +258,67 @@ mod tests {
                 leader,
                 links: Vec::new(),
             };
-            let standing = quorate_ordering::Standing::Voter;
-            let begun = handover.begin(view.clone(), standing, quorate_ordering::ViewPast::None);
+            let standing = Standing::Voter;
+            let begun = handover.begin(view.clone(), standing, ViewPast::None);
             (begun.stands, begun.led_before)
         };
         assert_eq!(begun(None), (true, false));
         assert_eq!(begun(Some(NodeId(1))), (true, true));
         assert_eq!(begun(Some(NodeId(2))), (false, false));
+    }
+
+    /// Only the start that the view names, which led the view before, votes, and has said nothing in the view but that it takes part.
+    /// Claim mp-90.
+    #[test]
+    fn nobody_else_has_the_first_ballot() {
+        let first = |named: FirstBallot, leader: u16, standing, past| {
+            let view = View {
+                level: Level::FIRST_BALLOT,
+                ..view(3, 3, Persistence::Disk)
+            };
+            let handover = Handover {
+                config: Config::new(VIEW.group, NodeId(2), 7, view.clone(), 2),
+                leader: Some(NodeId(leader)),
+                links: Vec::new(),
+            };
+            let begun = handover.begin(view.begun_by(Some(named)), standing, past);
+            begun.first_ballot
+        };
+        let named = |node, boot| FirstBallot {
+            node: NodeId(node),
+            boot,
+        };
+        let (voter, begun) = (Standing::Voter, ViewPast::Begun);
+        assert_eq!(
+            first(named(2, 7), 2, voter, begun.clone()),
+            Some(named(2, 7).of(VIEW.number))
+        );
+        assert_eq!(
+            first(named(2, 6), 2, voter, begun.clone()),
+            None,
+            "an earlier start"
+        );
+        assert_eq!(
+            first(named(1, 7), 2, voter, begun.clone()),
+            None,
+            "another node"
+        );
+        assert_eq!(
+            first(named(2, 7), 1, voter, begun.clone()),
+            None,
+            "it does not lead"
+        );
+        assert_eq!(first(named(2, 7), 2, Standing::Observer, begun), None);
+        for past in [
+            ViewPast::None,
+            ViewPast::Lost,
+            ViewPast::Records(Vec::new()),
+        ] {
+            assert_eq!(
+                first(named(2, 7), 2, voter, past),
+                None,
+                "it may have proposed"
+            );
+        }
     }
 }

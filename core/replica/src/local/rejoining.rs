@@ -34,11 +34,6 @@ impl Rejoining {
         self.is_asked = false;
     }
 
-    /// Whether the view in force names this start.
-    pub(crate) fn is_named(&self) -> bool {
-        self.is_named
-    }
-
     /// The directory is told that a view began: the view with which this start came back, if it does not know that yet.
     pub(crate) fn back(&mut self, begun: ViewNumber) -> Option<ViewNumber> {
         self.back.take_if(|back| *back <= begun)

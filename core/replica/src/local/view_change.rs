@@ -325,8 +325,8 @@ impl<O: Ordering> Replica<O> {
             return;
         };
         // Who comes back with this view is not named by the one in force: the directory is told of both at a time.
-        let comes_back = next.incarnation(self.config.own) == Some(self.config.fresh)
-            && !self.rejoining.is_named();
+        let names = |view: &View| view.incarnation(self.config.own) == Some(self.config.fresh);
+        let comes_back = names(&next) && !names(self.view());
         let votes =
             next.acceptors.contains(self.config.own) && self.standing_in(&next) == Standing::Voter;
         if votes && !comes_back && self.instances.may_begin_ahead(next.number) {

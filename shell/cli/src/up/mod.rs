@@ -24,7 +24,8 @@ use plan::Plan;
 pub(crate) use plan::write_config;
 use quorate_client::node_status;
 use quorate_node::NodeStatus;
-use quorate_types::{GroupId, Levels};
+use quorate_types::{GroupId, Level, Levels};
+use quorate_wire::SPEAKS;
 pub(crate) use settings::{SandboxArg, memory};
 use short_check::ShortCheck;
 use std::collections::BTreeSet;
@@ -77,6 +78,10 @@ pub(crate) struct UpArgs {
     /// The nodes behave as a version that speaks at most this level: to rehearse an upgrade. Default: the newest.
     #[arg(long, value_name = "LEVEL", value_parser = crate::speaks::upto)]
     pub(crate) speaks: Option<Levels>,
+    /// The level at which a new group begins: what its members must speak, so that a node of an older version may join. Default: the
+    /// newest of this version.
+    #[arg(long, value_name = "LEVEL", value_parser = crate::speaks::upto)]
+    pub(crate) level: Option<Levels>,
     /// Do not restart a node that dies.
     #[arg(long)]
     pub(crate) no_restart: bool,
@@ -124,6 +129,13 @@ pub(crate) struct UpArgs {
 }
 
 impl UpArgs {
+    /// The level at which a new group begins.
+    pub(crate) fn first_level(&self) -> Level {
+        let spoken = self.speaks.unwrap_or(SPEAKS).newest();
+        self.level
+            .map_or(spoken, |level| level.newest().min(spoken))
+    }
+
     /// Those of a group of `class` for which nothing else is said.
     pub(crate) fn of(class: &str) -> UpArgs {
         UpArgs {
@@ -137,6 +149,7 @@ impl UpArgs {
             kwargs: None,
             accept_code: false,
             speaks: None,
+            level: None,
             no_restart: false,
             no_snapshot: false,
             no_check: false,

@@ -58,7 +58,16 @@ pub(super) struct PlannedNode {
 impl Plan {
     /// Makes the directories, or reuses those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
-        refuse_few(args.ordering.unwrap_or_default().name(), args.nodes.into())?;
+        let ordering = args.ordering.unwrap_or_default().name();
+        refuse_few(ordering, args.nodes.into())?;
+        let level = args.first_level();
+        if level < ordering.level() {
+            return Err(CliError::conflict(format!(
+                "{ordering} takes level {}, and the group would begin at {level}; nothing has changed",
+                ordering.level()
+            ))
+            .advise("leave out --level and --speaks, or choose another ordering"));
+        }
         let is_new = args
             .dir
             .as_ref()
@@ -456,6 +465,7 @@ pub(super) fn new_configs(
                 persist: args.persist.as_config(),
                 window: NodeConfig::WINDOW,
                 ordering: args.ordering.unwrap_or_default().name(),
+                level: Some(args.first_level().0),
                 insecure: false,
                 keeps_inside: false,
                 speaks: SPEAKS,

@@ -46,7 +46,7 @@ fn reads_until_heard_by(group: &Group, nodes: usize, mut read: impl FnMut()) {
 
 #[test]
 fn a_client_tells_every_node_of_its_reads_and_loses_none_with_one_of_them() {
-    let group = Group::start(&["--persist", "memory"]);
+    let group = Group::start(&["--persist", "memory", "--level", "19"]);
     let endpoint: Endpoint = group.endpoint().parse().unwrap();
     let client = Client::connect(&endpoint, DriverOptions::default(), None).unwrap();
     let object = client.object(Some("counter")).unwrap();

@@ -22,7 +22,7 @@ fn a_view_is_shown_with_its_members_by_any_node_that_is_asked() {
     });
     let expected = json!({
         "number": 1, "first_slot": 1, "ordering": "paxos", "window": status["view"]["window"],
-        "level": 19, "members": members.collect::<Vec<_>>(),
+        "level": quorate_wire::VERSION, "members": members.collect::<Vec<_>>(),
     });
     assert_eq!(shown(group.endpoint()), expected);
     for node in nodes {

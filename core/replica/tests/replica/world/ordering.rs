@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) attended: Vec<(usize, bool)>,
     /// As what instances of later views were made: at which node, in which view.
     pub(crate) standings: BTreeMap<(usize, ViewNumber), Standing>,
+    /// And with what of their views in the node's log.
+    pub(crate) pasts: BTreeMap<(usize, ViewNumber), ViewPast>,
     emitted: BTreeMap<usize, Vec<Effect<Message>>>,
     cursors: BTreeMap<usize, Slot>,
     ballot: Ballot,
@@ -170,10 +172,11 @@ impl Ordering for Instant {
         Vec::new()
     }
 
-    fn of_view(&self, _now: Time, view: View, standing: Standing, _past: ViewPast) -> Instant {
+    fn of_view(&self, _now: Time, view: View, standing: Standing, past: ViewPast) -> Instant {
         let group = self.view.group;
         let of_node = (self.own, view.number);
         self.shared.borrow_mut().standings.insert(of_node, standing);
+        self.shared.borrow_mut().pasts.insert(of_node, past);
         Instant {
             own: self.own,
             view: ViewId {

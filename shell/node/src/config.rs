@@ -9,12 +9,11 @@ use crate::ordering_word;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, FastQuorums, GroupId, Incarnation, Level, Levels, Member, NodeId, NodeSet, ObjectId,
-    ObjectSpec, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
+    ClusterId, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
+    OrderingName, Slot,
 };
 use quorate_wire::SPEAKS;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -343,20 +342,7 @@ impl NodeConfig {
                 .arguments()
                 .map_err(|error| format!("objects[{index}].{error}"))?;
         }
-        if self.ordering == OrderingName::FastPaxos {
-            FastQuorums::beside_majorities(self.members.len()).map_err(|few| {
-                format!("ordering: {few}; name more members, or paxos, libpaxos or libpaxos+")
-            })?;
-        }
-        if let Some(level) = self.level.map(Level)
-            && (!SPEAKS.has(level) || level < self.ordering.level())
-        {
-            return Err(format!(
-                "level: this version speaks {SPEAKS}, and {} takes {} at least: name one of these, or leave it out",
-                self.ordering,
-                self.ordering.level()
-            ));
-        }
+        self.check_first_view()?;
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
@@ -393,38 +379,6 @@ impl NodeConfig {
             "{key}: {address} is reachable from other machines: name certificates under [tls] (quorate certs makes them), \
              or use --insecure"
         ))
-    }
-
-    /// The level of the first view.
-    #[must_use]
-    pub fn first_level(&self) -> Level {
-        self.level.map_or(self.ordering.level(), Level)
-    }
-
-    /// The first view of the group: every member votes and executes.
-    #[must_use]
-    pub fn view(&self) -> View {
-        let mut members: Vec<Member> = self.members.iter().map(MemberConfig::member).collect();
-        members.sort_by_key(|member| member.node);
-        let nodes: NodeSet = members.iter().map(|member| member.node).collect();
-        View {
-            first_ballot: None,
-            number: ViewNumber(1),
-            first_slot: Slot(1),
-            members,
-            replicas: nodes,
-            acceptors: nodes,
-            quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
-            window: self.window,
-            rejoined: BTreeMap::new(),
-            level: self.first_level(),
-            ordering: self.ordering,
-            persistence: match self.persist {
-                PersistConfig::Disk => Persistence::Disk,
-                PersistConfig::Memory => Persistence::Memory,
-            },
-            objects: self.objects.iter().map(ObjectConfig::spec).collect(),
-        }
     }
 
     /// The configuration of the objects' host.
@@ -503,7 +457,7 @@ impl ObjectConfig {
         constructor_arguments(self.args.as_deref(), self.kwargs.as_deref())
     }
 
-    fn spec(&self) -> ObjectSpec {
+    pub(crate) fn spec(&self) -> ObjectSpec {
         ObjectSpec {
             name: self.name.clone(),
             class: self.class.clone(),

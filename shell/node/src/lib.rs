@@ -23,6 +23,7 @@ mod died_file;
 mod drift;
 mod error;
 mod executed_file;
+mod first_view;
 mod group_directory;
 mod group_setup;
 mod groups;

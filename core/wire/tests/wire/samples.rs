@@ -2,8 +2,8 @@
 //! bytes. The golden files hold their layouts; hostile input is made by damaging them.
 
 use crate::readers;
-use crate::samples_peer::{DIGEST, batch, group_change, ordering, replica, view_change};
-use crate::samples_snapshot::snapshot;
+use crate::samples_peer::{DIGEST, batch, ordering, replica};
+use crate::samples_snapshot::{group_change, snapshot, view_change};
 use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};

@@ -4,6 +4,7 @@ use crate::samples::{
     ATTACHMENT, BALLOT, BROADCAST, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TENANCY, TENANT,
     TERMS, joining, payload, sample,
 };
+use crate::samples_snapshot::{group_change, view_change};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -452,22 +453,6 @@ fn reads_and_repair() -> Vec<(&'static str, Message)> {
             }),
         ),
     ]
-}
-
-pub(crate) fn group_change() -> GroupChange {
-    GroupChange::Create {
-        name: "orders".to_owned(),
-        nodes: [NodeId(1), NodeId(3)].into_iter().collect(),
-        setup: Bytes::from_static(b"{}"),
-    }
-}
-
-pub(crate) fn view_change() -> ViewChange {
-    ViewChange {
-        after: ViewNumber(4),
-        acceptors: [NodeId(1), NodeId(3)].into_iter().collect(),
-        window: 512,
-    }
 }
 
 pub(crate) const DIGEST: Digest = Digest {

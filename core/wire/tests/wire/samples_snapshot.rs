@@ -1,7 +1,6 @@
 //! One snapshot with one of everything.
 
 use crate::samples::{BALLOT, Reader, SECRET, SECRET_HASH, SESSION, Sample, TENANT, TERMS, sample};
-use crate::samples_peer::view_change;
 use bytes::{BufMut, Bytes};
 use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
@@ -100,4 +99,20 @@ pub(crate) fn snapshot() -> Sample {
     sample("snapshot", Reader::Snapshot, |buf| {
         buf.put_slice(&small_snapshot(&core, ["Account"], &images));
     })
+}
+
+pub(crate) fn group_change() -> GroupChange {
+    GroupChange::Create {
+        name: "orders".to_owned(),
+        nodes: [NodeId(1), NodeId(3)].into_iter().collect(),
+        setup: Bytes::from_static(b"{}"),
+    }
+}
+
+pub(crate) fn view_change() -> ViewChange {
+    ViewChange {
+        after: ViewNumber(4),
+        acceptors: [NodeId(1), NodeId(3)].into_iter().collect(),
+        window: 512,
+    }
 }

@@ -55,19 +55,25 @@ pub(super) struct PlannedNode {
     pub(super) config: PathBuf,
 }
 
+/// Refuses an ordering that the group could not begin with.
+fn refuse_first_view(args: &UpArgs) -> Result<(), CliError> {
+    let ordering = args.ordering.unwrap_or_default().name();
+    refuse_few(ordering, args.nodes.into())?;
+    let level = args.first_level();
+    if level >= ordering.level() {
+        return Ok(());
+    }
+    Err(CliError::conflict(format!(
+        "{ordering} takes level {}, and the group would begin at {level}; nothing has changed",
+        ordering.level()
+    ))
+    .advise("leave out --level and --speaks, or choose another ordering"))
+}
+
 impl Plan {
     /// Makes the directories, or reuses those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
-        let ordering = args.ordering.unwrap_or_default().name();
-        refuse_few(ordering, args.nodes.into())?;
-        let level = args.first_level();
-        if level < ordering.level() {
-            return Err(CliError::conflict(format!(
-                "{ordering} takes level {}, and the group would begin at {level}; nothing has changed",
-                ordering.level()
-            ))
-            .advise("leave out --level and --speaks, or choose another ordering"));
-        }
+        refuse_first_view(args)?;
         let is_new = args
             .dir
             .as_ref()

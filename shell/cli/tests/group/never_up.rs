@@ -21,7 +21,14 @@ fn secret_of(token: &str) -> Secret {
 fn a_member_that_never_came_up_is_made_anew_from_what_the_others_know_and_leaves() {
     let place = tempfile::tempdir().unwrap();
     let home = place.path().join("g");
-    let group = Group::start(&["--nodes", "1", "--dir", home.to_str().unwrap()]);
+    let group = Group::start(&[
+        "--nodes",
+        "1",
+        "--level",
+        "19",
+        "--dir",
+        home.to_str().unwrap(),
+    ]);
     assert_eq!(group.add("5"), "5");
     let first = group.endpoint().trim_end_matches("/counter");
     let free = TcpListener::bind("127.0.0.1:0").unwrap();

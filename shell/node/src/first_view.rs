@@ -1,0 +1,62 @@
+//! The view with which a group begins, as its configuration has it.
+
+use crate::NodeConfig;
+use crate::config::{MemberConfig, ObjectConfig, PersistConfig};
+use quorate_types::{
+    FastQuorums, Level, Member, NodeSet, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
+};
+use quorate_wire::SPEAKS;
+use std::collections::BTreeMap;
+
+impl NodeConfig {
+    /// The level of the first view.
+    #[must_use]
+    pub fn first_level(&self) -> Level {
+        self.level.map_or(self.ordering.level(), Level)
+    }
+
+    /// The first view of the group: every member votes and executes.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let mut members: Vec<Member> = self.members.iter().map(MemberConfig::member).collect();
+        members.sort_by_key(|member| member.node);
+        let nodes: NodeSet = members.iter().map(|member| member.node).collect();
+        View {
+            first_ballot: None,
+            number: ViewNumber(1),
+            first_slot: Slot(1),
+            members,
+            replicas: nodes,
+            acceptors: nodes,
+            quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
+            window: self.window,
+            rejoined: BTreeMap::new(),
+            level: self.first_level(),
+            ordering: self.ordering,
+            persistence: match self.persist {
+                PersistConfig::Disk => Persistence::Disk,
+                PersistConfig::Memory => Persistence::Memory,
+            },
+            objects: self.objects.iter().map(ObjectConfig::spec).collect(),
+        }
+    }
+
+    /// Whether there is such a view, and this build speaks it.
+    pub(crate) fn check_first_view(&self) -> Result<(), String> {
+        if self.ordering == OrderingName::FastPaxos {
+            FastQuorums::beside_majorities(self.members.len()).map_err(|few| {
+                format!("ordering: {few}; name more members, or paxos, libpaxos or libpaxos+")
+            })?;
+        }
+        if let Some(level) = self.level.map(Level)
+            && (!SPEAKS.has(level) || level < self.ordering.level())
+        {
+            return Err(format!(
+                "level: this version speaks {SPEAKS}, and {} takes {} at least: name one of these, or leave it out",
+                self.ordering,
+                self.ordering.level()
+            ));
+        }
+        Ok(())
+    }
+}

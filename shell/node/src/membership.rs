@@ -146,6 +146,20 @@ impl KnownMembers {
         members.any(|member| (member.node, member.incarnation) == (node, incarnation))
     }
 
+    /// These and the node itself, as `before` names it; none where somebody else has its number.
+    fn and(mut self, before: &KnownMembers, own: (NodeId, Incarnation)) -> Option<KnownMembers> {
+        let mut members = before.members.iter();
+        let itself =
+            members.find(|member| (member.node, member.incarnation.0) == (own.0.0, own.1.0));
+        let itself = itself?.clone();
+        let is_taken = |member: &MemberConfig| member.node == itself.node;
+        if self.members.iter().any(is_taken) {
+            return None;
+        }
+        self.members.push(itself);
+        Some(self)
+    }
+
     /// Refuses a configuration that says otherwise than the view whether the node has objects.
     ///
     /// # Errors
@@ -316,9 +330,9 @@ impl Node {
         }
         let known = KnownMembers::of_view(view);
         let number = view.number;
-        let acceptors = &known.acceptors;
-        tracing::info!(view = number.0, first_slot = %view.first_slot, ?acceptors, window = view.window, "another view is in force");
         if known.names(own) {
+            let acceptors = &known.acceptors;
+            tracing::info!(view = number.0, first_slot = %view.first_slot, ?acceptors, window = view.window, "another view is in force");
             self.note_members(&known);
             self.membership.known = known;
             self.reach_members(number, now);
@@ -329,8 +343,11 @@ impl Node {
             );
             self.membership.left = Some((known, NodeSet::empty()));
             self.transport.leave_members();
+        } else if let Some(known) = known.and(&self.membership.known, own) {
+            // It has not joined yet, and whoever leads now may be none of those that it knew when it began.
+            self.membership.known = known;
+            self.reach_members(number, now);
         }
-        // Else it has not joined yet.
     }
 
     /// A new file takes longer than a vote: the snapshots' thread writes it, unless it is busy. A start that finds an earlier view there

@@ -145,6 +145,8 @@ fn a_join_that_is_asked_to_end_says_how_far_it_is_and_goes_on_from_there() {
         &[],
     );
     for (token, dir, node) in [(&tokens[1], &third, 3), (&tokens[2], &fourth, 4)] {
+        // The directory of the last one is from before there was the second one, which leads.
+        json_of(&["view", "move-leader", "2", "--endpoint", endpoint]);
         let joined = Joined::start(endpoint, token, dir, &[]);
         assert_eq!(joined.told["node"], node);
         assert_eq!(stop(joined), Some(0));

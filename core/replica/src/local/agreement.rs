@@ -37,6 +37,8 @@ pub(crate) struct Agreement {
     agreed: VecDeque<(Slot, Digest)>,
     /// The newest snapshot of this node that is agreed. It is kept until a newer one is.
     kept: Option<(Slot, Digest)>,
+    /// The newest that is agreed of those which the objects took or took over themselves.
+    shared: Option<(Slot, Digest)>,
     stable: Slot,
     /// The stable snapshot for which the log is to be trimmed, once no linked replica lags a little behind it.
     untrimmed: Option<Untrimmed>,
@@ -124,13 +126,20 @@ impl Agreement {
         self.kept.map_or(Slot::ZERO, |(slot, _)| slot)
     }
 
+    /// Where these objects last held what is agreed there.
+    pub(crate) fn shared(&self) -> Slot {
+        self.shared.map_or(Slot::ZERO, |(slot, _)| slot)
+    }
+
     /// Keeps the snapshot of this node at `slot` if it is the agreed one.
     fn keep_agreed(&mut self, own: NodeId, slot: Slot) {
         let digest = self.agreed_at(slot);
         let held = self.report_of(own, slot).map(|report| report.digest);
-        if let Some(digest) = digest.filter(|digest| held == Some(*digest))
-            && slot > self.kept()
-        {
+        let Some(digest) = digest.filter(|digest| held == Some(*digest)) else {
+            return;
+        };
+        self.shared = self.shared.max(Some((slot, digest)));
+        if slot > self.kept() {
             self.kept = Some((slot, digest));
         }
     }
@@ -240,10 +249,9 @@ impl Agreement {
             .into_iter()
             .filter(|(slot, digest)| stands(self, *slot, *digest));
         self.agreed = agreed.collect();
-        let kept = self
-            .kept
-            .filter(|(slot, digest)| stands(self, *slot, *digest));
-        self.kept = kept;
+        let standing = |held: &(Slot, Digest)| stands(self, held.0, held.1);
+        let (kept, shared) = (self.kept.filter(standing), self.shared.filter(standing));
+        (self.kept, self.shared) = (kept, shared);
     }
 
     /// Those of `nodes` that hold the snapshot at `slot` with this digest.

@@ -69,12 +69,10 @@ pub const REJOIN_OF_COPY_AFTER: Duration = Duration::from_millis(10_000);
 /// Messages that are kept for a view which this node has not turned to: who asks for its vote there asks again, but later.
 pub const EARLY_MESSAGES: usize = 32;
 
-/// Instances of the ordering at a node: the one that orders, and the one before, until its slots are in a majority's snapshot.
-/// No view is changed before that.
-pub const INSTANCES_KEPT: usize = 2;
-
-/// The same at a witness, which keeps the log of each view until it keeps a snapshot of that: it may be late with many.
-pub const WITNESS_INSTANCES_KEPT: usize = 16;
+/// Instances of the ordering at a node: the one that orders, and those of the views before until a snapshot of their slots is
+/// collected here. Whoever asks for a view knows a majority to hold such a snapshot. Others may learn of it later, and a witness
+/// keeps the log besides until it has the snapshot.
+pub const INSTANCES_KEPT: usize = 16;
 
 /// Operators' requests that wait until a view is in force.
 pub const VIEW_CHANGES_WAITING: usize = 64;

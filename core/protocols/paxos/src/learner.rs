@@ -208,10 +208,13 @@ impl MultiPaxos {
             self.leave_to_snapshot(now, upto, effects);
             return;
         }
-        let is_due = self.seat.learner.asked.is_none_or(|(peer, _)| peer == from);
-        if is_due {
-            self.seat.learner.asked = Some((from, now + self.seat.config.timing.read));
-            self.seat.learner.trimmed.insert(from);
+        let asked = self.seat.learner.asked.filter(|(peer, _)| *peer == from);
+        if asked.is_some() || self.seat.learner.asked.is_none() {
+            let is_news = self.seat.learner.trimmed.insert(from);
+            // Who says it again, for example to each pre-vote, does not put off the question to the next peer.
+            let again_at = asked.filter(|_| !is_news).map(|(_, again_at)| again_at);
+            let again_at = again_at.unwrap_or(now + self.seat.config.timing.read);
+            self.seat.learner.asked = Some((from, again_at));
             effects.push(Effect::NeedSnapshot { upto });
         }
         self.learn_more(now, effects);

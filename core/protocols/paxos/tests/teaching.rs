@@ -1,10 +1,13 @@
-//! A node that is asked for decisions: however often a learner asks, no more is on its way to it than one chunk.
+//! A node that is asked for decisions: however often a learner asks, no more is on its way to it than one chunk. A node that asks: however
+//! often a peer says that it has trimmed them, the next one is asked.
 
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering};
-use quorate_paxos::message::{Learn, Learned};
+use quorate_paxos::message::{Learn, Learned, Trimmed};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
-use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Slot, Stamp, Time, Wall};
+use quorate_types::{
+    Batch, Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time, Wall,
+};
 
 const SLOTS: u64 = 6;
 const PAYLOAD: &[u8] = &[0; 600];
@@ -110,4 +113,37 @@ fn an_answer_has_the_bytes_of_one_chunk_and_one_slot_at_least() {
     assert_eq!(answers(PAYLOAD.len() * 3), [(1, 2)]);
     assert_eq!(answers(1), [(1, 1)], "however large that slot is");
     assert_eq!(answers(1 << 20), [(1, 6)]);
+}
+
+/// It says so to each pre-vote of a view that is gone there. Claim mp-36.
+#[test]
+fn a_peer_that_says_again_what_it_trimmed_puts_off_no_question_to_the_next() {
+    let mut learner = Teacher::new(|config| config.timing.read = config.timing.resend);
+    let upto = Slot(SLOTS + 9);
+    let ends = learner.now + Duration(learner.patience.0 * 3);
+    let mut asked = NodeSet::empty();
+    while learner.now < ends {
+        let mut effects = learner.receive(2, Message::Trimmed(Trimmed { upto }));
+        if learner
+            .paxos
+            .next_wake()
+            .is_some_and(|due| due <= learner.now)
+        {
+            effects.extend(learner.event(Event::Wake));
+        }
+        for effect in effects {
+            if let Effect::Send {
+                to,
+                message: Message::Learn(_),
+                ..
+            } = effect
+            {
+                to.iter().for_each(|peer| {
+                    asked.insert(peer);
+                });
+            }
+        }
+        learner.now = learner.now + Duration::from_millis(10);
+    }
+    assert!(asked.contains(NodeId(3)), "it asked {asked:?}");
 }

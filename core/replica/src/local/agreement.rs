@@ -5,11 +5,12 @@
 //! The log may be trimmed below a slot when a majority holds the agreed snapshot durably: `collecting.rs`.
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
+use crate::local::verdict::{MajorityVerdict, verdict};
 use crate::objects::snapshots::Weight;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots, TrimHindrance, TrimWait};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, View};
+use quorate_types::{Digest, NodeId, NodeSet, Slot, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A replica's report of a durable snapshot.
@@ -36,6 +37,8 @@ pub(crate) struct Agreement {
     agreed: VecDeque<(Slot, Digest)>,
     /// The newest snapshot of this node that is agreed. It is kept until a newer one is.
     kept: Option<(Slot, Digest)>,
+    /// The newest that is agreed of those which the objects took or took over themselves.
+    shared: Option<(Slot, Digest)>,
     stable: Slot,
     /// The stable snapshot for which the log is to be trimmed, once no linked replica lags a little behind it.
     untrimmed: Option<Untrimmed>,
@@ -53,16 +56,6 @@ struct Untrimmed {
     waits_since: Time,
     /// Where the log is kept from: at the first snapshot since the last trim. A newer one does not prolong the wait.
     since: Weight,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MajorityVerdict<D> {
-    /// A majority took equal digests.
-    Agreed(D),
-    /// No majority is possible any more.
-    Split,
-    /// More reports are needed.
-    Open,
 }
 
 impl Agreement {
@@ -133,13 +126,20 @@ impl Agreement {
         self.kept.map_or(Slot::ZERO, |(slot, _)| slot)
     }
 
+    /// Where these objects last held what is agreed there.
+    pub(crate) fn shared(&self) -> Slot {
+        self.shared.map_or(Slot::ZERO, |(slot, _)| slot)
+    }
+
     /// Keeps the snapshot of this node at `slot` if it is the agreed one.
     fn keep_agreed(&mut self, own: NodeId, slot: Slot) {
         let digest = self.agreed_at(slot);
         let held = self.report_of(own, slot).map(|report| report.digest);
-        if let Some(digest) = digest.filter(|digest| held == Some(*digest))
-            && slot > self.kept()
-        {
+        let Some(digest) = digest.filter(|digest| held == Some(*digest)) else {
+            return;
+        };
+        self.shared = self.shared.max(Some((slot, digest)));
+        if slot > self.kept() {
             self.kept = Some((slot, digest));
         }
     }
@@ -249,10 +249,9 @@ impl Agreement {
             .into_iter()
             .filter(|(slot, digest)| stands(self, *slot, *digest));
         self.agreed = agreed.collect();
-        let kept = self
-            .kept
-            .filter(|(slot, digest)| stands(self, *slot, *digest));
-        self.kept = kept;
+        let standing = |held: &(Slot, Digest)| stands(self, held.0, held.1);
+        let (kept, shared) = (self.kept.filter(standing), self.shared.filter(standing));
+        (self.kept, self.shared) = (kept, shared);
     }
 
     /// Those of `nodes` that hold the snapshot at `slot` with this digest.
@@ -262,42 +261,6 @@ impl Agreement {
             report.is_some_and(|report| report.digest == digest)
         });
         equal.collect()
-    }
-}
-
-/// Judges what `view`'s replicas took at one slot. A replica that is stuck before the slot, at a call that another survived, has
-/// no say until it reports this slot, and those past the call make the majority. A replica that differs and is `silent` is not
-/// waited for, but the majority is one of all.
-pub(crate) fn verdict<D: Ord + Copy>(
-    view: &View,
-    (stuck, silent): (NodeSet, NodeSet),
-    digest_of: impl Fn(NodeId) -> Option<D>,
-) -> MajorityVerdict<D> {
-    let mut counts: BTreeMap<D, usize> = BTreeMap::new();
-    let mut unheard = 0;
-    let mut voters = 0;
-    let voting = match planted(Plant::WitnessAgrees) {
-        true => view.nodes(),
-        false => view.replicas,
-    };
-    for node in voting.iter() {
-        if let Some(digest) = digest_of(node) {
-            voters += 1;
-            *counts.entry(digest).or_default() += 1;
-        } else if !stuck.contains(node) {
-            voters += 1;
-            unheard += usize::from(!silent.contains(node));
-        }
-    }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count);
-    let majority = voters / 2 + 1;
-    match most {
-        Some((digest, count)) if count >= majority => MajorityVerdict::Agreed(digest),
-        Some((digest, _)) if planted(Plant::TrimByOne) || planted(Plant::DigestOfOne) => {
-            MajorityVerdict::Agreed(digest)
-        }
-        Some((_, count)) if count + unheard < majority => MajorityVerdict::Split,
-        Some(_) | None => MajorityVerdict::Open,
     }
 }
 

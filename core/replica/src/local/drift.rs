@@ -6,7 +6,7 @@
 //! What follows is as after a differing snapshot: `quarantine.rs`.
 
 use crate::limits::{OUTCOMES_EVERY, TRAIL_FRESH, TRAIL_PAUSE_MAX};
-use crate::local::agreement::{MajorityVerdict, verdict};
+use crate::local::verdict::{MajorityVerdict, verdict};
 use crate::objects::outcomes::FirstDifference;
 use crate::{OutcomeTrail, Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};

@@ -1,6 +1,6 @@
 //! The instances of the ordering at this node, by view.
 //!
-//! One orders: that of the view in force. The one of the view before goes on voting and teaching until a majority holds its slots in
+//! One orders: that of the view in force. Those of the views before go on voting and teaching until a majority holds their slots in
 //! a snapshot. Their writes share one log, so this file numbers them; each instance knows its own numbers only. Votes and
 //! messages belong to one view, and what comes for a view that is not known here yet is kept for a while.
 
@@ -354,7 +354,7 @@ impl<O: Ordering> Instances<O> {
         is_first
     }
 
-    /// An instance that this node's own snapshot has left far behind.
+    /// Instances of views that a snapshot has left behind, or of more of them than are kept.
     pub(crate) fn drop_older(&mut self, kept: usize) {
         let excess = self.all.len().saturating_sub(kept);
         self.left_damage |= self.all.drain(..excess).any(|one| one.is_damaged);

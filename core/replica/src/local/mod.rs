@@ -34,6 +34,7 @@ pub(crate) mod signs;
 mod skip;
 pub(crate) mod storage;
 pub(crate) mod ticks;
+pub(crate) mod verdict;
 pub(crate) mod view_change;
 pub(crate) mod waiting;
 pub(crate) mod witnessing;

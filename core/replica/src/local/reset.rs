@@ -210,10 +210,11 @@ impl<O: Ordering> Replica<O> {
             report.map(|report| report.digest)
         };
         let is_named = (named.node, named.boot) == (self.config.own, self.config.boot);
-        // At the slots of resets that have not ended it was an operator who judged, and has judged anew since.
-        let reset = self.replicated.reset;
+        // At the slots of resets that have not ended it was an operator who judged, and has judged anew since. Who holds what such
+        // a reset chose, or what a majority agreed on, goes on from there, whatever it held before.
+        let (reset, shared) = (self.replicated.reset, self.agreement.shared());
         let is_odd = self.quarantine.frozen().is_some_and(|frozen| {
-            let agreed = self.agreement.agreed_since(frozen);
+            let agreed = self.agreement.agreed_since(frozen.max(shared.next()));
             let mut agreed = agreed.filter(|(slot, _)| !reset.has_replaced(*slot));
             agreed.any(|(slot, digest)| own(slot) != Some(digest))
         });

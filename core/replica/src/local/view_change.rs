@@ -4,9 +4,7 @@
 //! one begins at each node once it has applied all of these. So whoever votes in a view has everything that was decided before it.
 //! OpenReplica section 2.
 
-use crate::limits::{
-    INSTANCES_KEPT, INVITATIONS_MAX, VIEW_CHANGES_WAITING, WITNESS_INSTANCES_KEPT,
-};
+use crate::limits::{INSTANCES_KEPT, INVITATIONS_MAX, VIEW_CHANGES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::{Output, PeerMessage, Replica, Snapshots};
@@ -372,11 +370,7 @@ impl<O: Ordering> Replica<O> {
             self.signs.forget(now);
         }
         self.at_instance(now, before, Event::Over, out);
-        let kept = match (follows, self.is_replica()) {
-            (true, true) => INSTANCES_KEPT,
-            (true, false) => WITNESS_INSTANCES_KEPT,
-            (false, _) => 1,
-        };
+        let kept = if follows { INSTANCES_KEPT } else { 1 };
         self.instances.drop_older(kept);
         let role = self.instances.current().status().role;
         self.role_changed(now, role, out);

@@ -1,11 +1,11 @@
 //! Logs are trimmed for a command that was decided: who asks for it, when, and where a node trims by itself.
 
-use crate::views::{WINDOW, change, fill};
+use crate::views::{WINDOW, change, fill, of_view};
 use crate::world::{World, meta};
 use quorate_ordering::Effect;
 use quorate_replica::{DiskRoom, Input, TrimHindrance};
 use quorate_types::{
-    Body, Command, Digest, Duration, Level, Levels, MemberChange, NodeId, Refusal, Slot,
+    Body, Command, Digest, Duration, Level, Levels, MemberChange, NodeId, Refusal, Slot, ViewNumber,
 };
 
 /// Three nodes in a view of this level, whose submissions are kept from the log.
@@ -211,4 +211,31 @@ fn a_snapshot_that_a_majority_held_of_the_view_before_is_collected_once_one_of_t
     let again = asked(&world);
     assert_eq!(again.len(), 1, "{again:?}");
     assert_eq!(slot_of(&again[0].1), slot);
+}
+
+/// Who asks for the next view knows of a snapshot of the one before. Others may not have heard of it. Claim rp-120.
+#[test]
+fn the_log_of_a_view_stays_while_later_ones_begin_until_a_snapshot_of_it_is_collected() {
+    let mut world = world(Level::COLLECTED);
+    for view in 1..=3 {
+        world.decide(vec![meta(Body::ChangeView {
+            change: change(view, &[0, 1, 2]),
+            who: MemberChange::Same,
+        })]);
+        fill(&mut world, WINDOW);
+    }
+    let takes_part = |world: &mut World, message| {
+        world.input(2, of_view(1, message));
+        let received = (2, ViewNumber(1), message);
+        world.shared.borrow().received.contains(&received)
+    };
+    assert_eq!(world.nodes[2].replica.view().number, ViewNumber(4));
+    assert!(takes_part(&mut world, 1), "nothing was collected");
+    world.lead(0);
+    checkpoint(&mut world);
+    assert!(takes_part(&mut world, 2), "nothing is decided");
+    let (_, command) = asked(&world).remove(0);
+    world.decide(vec![command]);
+    world.run();
+    assert!(!takes_part(&mut world, 3), "it is in a snapshot");
 }

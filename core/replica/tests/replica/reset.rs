@@ -204,6 +204,39 @@ fn an_operator_may_choose_anew_as_often_as_no_majority_holds_what_was_chosen() {
     assert_all_go_on_from(&mut world, session, state);
 }
 
+/// Nodes 0 and 1 agree after the freeze. What they took then is forgotten where the state that was chosen first was fetched. Claim rp-51.
+#[test]
+fn who_took_over_what_an_earlier_reset_chose_may_be_named_though_it_forgot_what_it_held_before() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    let state = world.nodes[0].objects.state;
+    world.nodes[1].objects.state = 1;
+    world.nodes[2].objects.state = 2;
+    let frozen = world.checkpoint(0);
+    assert_eq!(world.nodes[2].replica.status().frozen, Some(frozen));
+    world.nodes[1].objects.state = state;
+    let slot = world.checkpoint(0);
+    let digest = held(&world, 0).1;
+    assert_eq!(held(&world, 1), (slot, digest), "two agree");
+    world.shared.borrow_mut().holds_submissions = true;
+    for (node, boot) in [(0, 1), (2, 1)] {
+        let (slot, digest) = held(&world, node);
+        world.decide(vec![meta(Body::Reset {
+            node: NodeId(node as u16),
+            boot,
+            slot,
+            digest,
+        })]);
+        world.pass(Duration::from_millis(500));
+        assert_eq!(world.nodes[2].objects.state, state, "it has fetched that");
+        let reset = world.nodes[2].replica.status().reset;
+        assert!(reset.is_some(), "no majority is said to hold it");
+    }
+    world.shared.borrow_mut().holds_submissions = false;
+    world.pass(Duration::from_millis(2_500));
+    assert_all_go_on_from(&mut world, session, state);
+}
+
 /// Claim rp-52.
 #[test]
 fn a_state_that_lacks_what_was_answered_since_a_reset_is_chosen_by_no_later_one() {

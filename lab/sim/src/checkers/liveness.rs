@@ -20,6 +20,8 @@ pub struct Liveness {
     quiet_since_ns: Option<u64>,
     /// When nodes that lag have caught up after faults stopped, and what waited then is ordered.
     caught_up_ns: u64,
+    /// When nodes were last seen to execute again what was decided when faults stopped.
+    replayed_ns: u64,
     /// Client and time of the call by the world's number of the operation.
     waiting: BTreeMap<u64, (u64, u64)>,
     completed_in_quiet: u64,
@@ -45,6 +47,7 @@ impl Liveness {
             places: BTreeMap::new(),
             quiet_since_ns: None,
             caught_up_ns: 0,
+            replayed_ns: 0,
             waiting: BTreeMap::new(),
             completed_in_quiet: 0,
         }
@@ -61,6 +64,12 @@ impl Liveness {
         let backlog_ns = each_ns.saturating_mul(self.waiting.len() as u64);
         let delay_ns = catching_up_ns.saturating_add(backlog_ns);
         self.caught_up_ns = now_ns.saturating_add(delay_ns);
+    }
+
+    /// Takes note that nodes that were started execute what their snapshots lack. Each answers once it is through. Who says so bounds
+    /// the time of it: a node that does not go on owes its answers all the same.
+    pub fn replays(&mut self, now_ns: u64) {
+        self.replayed_ns = now_ns;
     }
 
     /// Takes note that faults happen again.
@@ -142,7 +151,8 @@ impl Liveness {
                 began_ns.saturating_add(self.place_within_ns)
             }
         };
-        let begun_ns = self.caught_up_ns.max(*called_ns).max(place_ns);
+        let ready_ns = self.caught_up_ns.max(self.replayed_ns);
+        let begun_ns = ready_ns.max(*called_ns).max(place_ns);
         let owed_ns = begun_ns.saturating_add(self.within_ns);
         if now_ns <= owed_ns {
             return Ok(());
@@ -197,6 +207,20 @@ mod tests {
         owed.invoked(170, 1, 2);
         owed.check(180).unwrap();
         assert!(owed.check(181).is_err(), "the time to catch up is over");
+    }
+
+    #[test]
+    fn an_answer_is_owed_after_nodes_have_executed_what_they_began_behind() {
+        let mut owed = Liveness::new(10, 0);
+        owed.invoked(0, 1, 1);
+        owed.faults_stopped(100, 0, 0);
+        owed.replays(105);
+        owed.replays(109);
+        owed.check(119).unwrap();
+        assert!(
+            owed.check(120).is_err(),
+            "they are through, or do not go on"
+        );
     }
 
     #[test]

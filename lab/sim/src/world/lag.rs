@@ -3,16 +3,49 @@
 //! A node asks for decided slots one bounded chunk at a time, and a chunk takes a round trip. Where a run draws chunks of one
 //! slot and slow links, a node that was cut off while the others went on needs longer than an answer may take otherwise.
 
-use super::World;
+use super::{Moment, World};
 use quorate_types::{Duration, NodeId, Slot};
+
+/// What nodes have to execute when faults stop: those that were started begin with a snapshot, which may be thousands of slots old.
+/// Large ones are taken in turns of a second and more, and not every round brings an agreed one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replay {
+    /// Up to here, each of them.
+    upto: Slot,
+    /// By then the one that began furthest behind is through at the pace of its calls.
+    ends: Moment,
+}
 
 impl World {
     /// Faults stop: what is owed from now on waits until all nodes can have caught up, and what waits by now can be ordered.
     pub(super) fn faults_stopped(&mut self) {
+        let upto = self.judge.last_decided();
+        let least = self.executed_by_each().min().unwrap_or(upto);
+        let calls = Duration(self.setup.objects.work_max.0 * upto.since(least));
+        let ends = self.now + self.catching_up() + calls;
+        self.replay = Some(Replay { upto, ends });
         let (catching_up, each) = (self.catching_up(), self.ordering_one());
         self.judge
             .liveness
             .faults_stopped(self.now.0, catching_up.0, each.0);
+    }
+
+    /// Nodes that execute what was decided when faults stopped owe their answers afterwards.
+    pub(super) fn tend_replay(&mut self) {
+        let Some(Replay { upto, ends }) = self.replay else {
+            return;
+        };
+        if self.now < ends && self.executed_by_each().any(|executed| executed < upto) {
+            self.judge.liveness.replays(self.now.0);
+        } else {
+            self.replay = None;
+        }
+    }
+
+    /// Up to where the nodes that run have executed.
+    fn executed_by_each(&self) -> impl Iterator<Item = Slot> {
+        let running = self.nodes.values();
+        running.filter_map(|node| Some(node.running.as_ref()?.replica.status().executed))
     }
 
     /// How long the group needs for each of many operations, at the pace that its limits, links and disks allow. A large one is alone

@@ -126,6 +126,8 @@ pub struct World {
     /// What nodes keep over hours; none in runs that are shorter.
     footprint: Option<Footprint>,
     stage: Stage,
+    /// What nodes have to execute since faults stopped.
+    replay: Option<lag::Replay>,
     harm: Harm,
     sightings: Sightings,
     early: EarlyWords,
@@ -199,6 +201,7 @@ impl World {
             quiet,
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
+            replay: None,
             harm: Harm::new(view_changing::ViewChanging::new(&setup)),
             footprint: None,
             sightings: Sightings::default(),

@@ -111,6 +111,7 @@ pub(super) fn bounds(setup: &Setup) -> Memory {
 impl World {
     pub(super) fn tick(&mut self) {
         self.events.push(self.now + TICK, Event::Tick);
+        self.tend_replay();
         let judged = self.judge.liveness.check(self.now.0);
         self.judged(judged);
         self.watch_health();

@@ -38,8 +38,12 @@ SIZED = (list, dict, set, bytearray)
 """Containers whose length is compared then."""
 
 
-class NotUndone(Exception):
-    """What a class says has not undone a call."""
+class NotUndone(AssertionError):
+    """What a class says has not undone a call.
+
+    >>> issubclass(NotUndone, AssertionError)
+    True
+    """
 
 
 class Undoes(Generic[S, P, R]):
@@ -277,6 +281,34 @@ def undo(target: Any, kept: Kept) -> None:
     changed = _changed(target, kept)
     if changed:
         raise NotUndone(changed)
+
+
+def try_on(target: Any, method: str, given: tuple[Any, Any], call: Callable[[], Any]) -> str:
+    """Make a call on a copy of an object and undo it; what is wrong then, or nothing.
+
+    A call that raises is not undone by what the class says, nor is one of whose result something was drawn.
+    """
+    before = _native.dump_state(target)
+    args, kwargs = given
+    try:
+        kept = keep(target, method, tuple(args), kwargs, True)
+    except Exception as error:
+        return f"it raised {_making.one_line(error)} before its `yield`"
+    if _native.dump_state(target) != before:
+        return "it changes the object before its `yield`"
+    try:
+        kept.result = call()
+    except Exception:
+        return ""
+    if hasattr(kept.result, "__next__"):
+        return ""
+    try:
+        undo(target, kept)
+    except NotUndone as error:
+        return str(error)
+    except Exception as error:
+        return f"it raised {_making.one_line(error)}"
+    return ""
 
 
 def why(target: type, kept: Kept, error: BaseException) -> str:

@@ -34,6 +34,8 @@ pub(super) struct Undoing<'py> {
     open: Option<KeptSlot<'py>>,
     /// Methods of each object that can be undone.
     methods: HashMap<u32, HashSet<String>>,
+    /// Whether there are any.
+    is_any: bool,
     checking: Checking,
     tried: HashSet<(u32, Box<str>)>,
     try_at: Instant,
@@ -79,6 +81,7 @@ impl<'py> Undoing<'py> {
             slots: VecDeque::new(),
             open: None,
             methods: HashMap::new(),
+            is_any: false,
             checking: Checking::Sample,
             tried: HashSet::new(),
             try_at: Instant::now(),
@@ -94,11 +97,14 @@ impl<'py> Undoing<'py> {
     /// These objects have methods that can be undone, and have another state than before.
     pub(super) fn objects_are(&mut self, methods: HashMap<u32, HashSet<String>>) {
         self.slots.clear();
-        self.methods = methods;
+        self.methods.clear();
+        self.is_any = false;
+        self.objects_made(methods);
     }
 
     /// So do objects that were created.
     pub(super) fn objects_made(&mut self, methods: HashMap<u32, HashSet<String>>) {
+        self.is_any |= methods.values().any(|each| !each.is_empty());
         self.methods.extend(methods);
     }
 
@@ -157,7 +163,7 @@ impl<'py> Server<'py> {
     pub(super) fn execute_ahead(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
         let decided = body.u64()?;
         self.undoing.decided(decided);
-        if self.undoing.methods.values().any(|each| !each.is_empty()) {
+        if self.undoing.is_any {
             turn::keep_agendas();
             self.undoing.open = Some(KeptSlot {
                 slot: self.slot,

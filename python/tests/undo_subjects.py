@@ -266,9 +266,11 @@ class Desk:
         self.waiting.pop()
 
     def wake(self, value: int) -> int:
-        woken = sum(caller.answer(value) for caller in self.waiting)
-        self.waiting, self.woken = [], self.woken + woken
-        return woken
+        waiting = [caller for caller in self.waiting if caller.is_waiting]
+        for caller in waiting:
+            caller.wake(value)
+        self.waiting, self.woken = [], self.woken + len(waiting)
+        return len(waiting)
 
     @quorate.undoes(wake)
     def _undo_wake(self, value: int) -> Generator[None, int, None]:

@@ -338,7 +338,9 @@ pub(crate) fn put_restore(out: &mut Vec<u8>, slot: Slot, images: &[ObjectImage])
 }
 
 pub(crate) fn put_undo(out: &mut Vec<u8>, after: Slot) {
-    frame(out, UNDO, |out| out.extend_from_slice(&after.0.to_le_bytes()));
+    frame(out, UNDO, |out| {
+        out.extend_from_slice(&after.0.to_le_bytes())
+    });
 }
 
 /// Takes the next whole reply off the front of `bytes`, and says how many bytes it was.

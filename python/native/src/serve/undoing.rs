@@ -379,7 +379,10 @@ impl<'py> Server<'py> {
         let error = error.into_value(self.host.py());
         let told = self
             .host
-            .call_method1("not_undone", (self.objects.get(&call.object), &call.kept, error))?
+            .call_method1(
+                "not_undone",
+                (self.objects.get(&call.object), &call.kept, error),
+            )?
             .extract()?;
         Ok(Some(NotUndone {
             object: call.object,

@@ -3,11 +3,11 @@
 
 use super::{Death, Life, OtherProcess};
 use crate::ended_reads::EndedReads;
-use crate::limits::{LIARS_MAX, UNDO_PATIENCE};
-use crate::protocol::put_undo;
 use crate::event::HostEvent;
+use crate::limits::{LIARS_MAX, UNDO_PATIENCE};
 use crate::outcomes::fit;
 use crate::process_end::ProcessEnd;
+use crate::protocol::put_undo;
 use crate::work_log::Sent;
 use quorate_types::{ObjectId, Outcome, Slot};
 use std::time::Instant;

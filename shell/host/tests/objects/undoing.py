@@ -9,12 +9,15 @@ import quorate
 class Ledger:
     __quorate_reads__ = ("total", "entries", "now", "drawn")
 
-    def __init__(self, size=0):
+    def __init__(self):
         self.balance = 0
         self.notes = {}
         self.lies = 0
         self.luck = 0
-        self.ballast = {number: f"{number:0100d}" for number in range(size)}
+        self.ballast = {}
+
+    def fill(self, entries):
+        self.ballast = {number: f"{number:0100d}" for number in range(entries)}
 
     def total(self):
         return self.balance

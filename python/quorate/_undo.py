@@ -1,7 +1,7 @@
-"""How a class says that a call is undone, and the half of the host that undoes calls and compares what comes of it.
+"""How a class says that a call is undone, and the half of the host that undoes calls and compares.
 
-A replica that executes ahead of decisions goes back when something else is decided. Where every call that is to be
-undone says how, that happens in the process that has the object; else the process is replaced.
+A replica that executes ahead of decisions goes back when something else is decided. Where every call that is
+to be undone says how, that happens in the process that has the object; else the process is replaced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import os
 import signal
 import types
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
 
@@ -31,8 +31,8 @@ IMAGE_BYTES_MAX = 64 << 10
 TRIAL_SECONDS = 5
 """A process that tries an undo takes no longer: it is killed."""
 
-PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
-"""Values that are compared by value whenever a call is undone."""
+PLAIN = (bool, int, str, bytes, types.NoneType)
+"""Values that are compared by value whenever a call is undone, as are floats."""
 
 SIZED = (list, dict, set, bytearray)
 """Containers whose length is compared then."""
@@ -78,9 +78,9 @@ def undoes(method: Callable[Concatenate[S, P], R], /) -> Undoes[S, P, R]: ...
 def undoes(method: Any, /) -> Any:
     """Mark a private method that undoes calls of a public one, which it names or is given.
 
-    It gets what the call returned, then the call's arguments. One that needs to know what was before the call is
-    a generator with the same arguments as the method: it runs up to its `yield` before the call, where it must
-    change nothing, and goes on from there, with what the call returned, only if the call is undone.
+    It gets what the call returned, then the call's arguments. One that needs to know what was before the call
+    is a generator with the same arguments as the method: it runs up to its `yield` before the call, where it
+    must change nothing, and goes on from there, with what the call returned, only if the call is undone.
 
     >>> class Account:
     ...     def __init__(self) -> None:
@@ -102,15 +102,15 @@ def undoes(method: Any, /) -> Any:
     ['deposit', 'note']
 
     Only replicas that execute ahead of decisions use it. Whatever the object was before the call it must be
-    afterwards, by value and with the order of its dicts: hosts compare, and `quorate check` tries it. A host that
-    finds a difference starts anew, and does without that undo from then on. Calls that raise, and
-    those that change what the undo does not know of, are undone by a new process as ever. Timers, parked calls,
-    messages and the agreed environment go back by themselves.
+    afterwards, by value and with the order of its dicts: hosts compare, and `quorate check` tries it. A host
+    that finds a difference starts anew, and does without that undo from then on. Calls that raise are undone
+    by a new process as ever. Timers, parked calls, messages and the agreed environment go back by themselves.
     """
     name = method if isinstance(method, str) else getattr(method, "__name__", None)
     if not isinstance(name, str):
         raise TypeError(
-            f"quorate.undoes() takes a method, or its name, not {method!r:.80}: write @quorate.undoes(deposit)"
+            f"quorate.undoes() takes a method, or its name, not {method!r:.80}: write "
+            "@quorate.undoes(deposit)"
         )
     return Undoes(name)
 
@@ -127,9 +127,14 @@ def _marked(undo: Any, name: str) -> Any:
 # ---- what a class says ----
 
 
-@functools.cache
-def undos_of(cls: type) -> dict[str, Callable[..., Any]]:
+def undos_of(cls: type) -> Mapping[str, Callable[..., Any]]:
     """How methods of the class are undone, by their names; what is wrong in `problems` is left out."""
+    return _undos_of(cls)
+
+
+@functools.cache
+def _undos_of(cls: Hashable) -> dict[str, Callable[..., Any]]:
+    assert isinstance(cls, type)
     wrong = {id(undo) for undo, level, _, _ in _examined(cls) if level is not None}
     found = {getattr(undo, _MARK): undo for undo in _marks(cls) if id(undo) not in wrong}
     return dict(sorted(found.items()))
@@ -204,7 +209,7 @@ def _depth(cls: type, function: types.FunctionType) -> int:
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     parameters = list(inspect.signature(function).parameters.values())[1:]
     is_keyword = False
     told = []
@@ -246,9 +251,7 @@ class Kept:
     result: Any = None
 
 
-def keep(
-    target: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], takes_digest: bool
-) -> Kept:
+def keep(target: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], takes_digest: bool) -> Kept:
     """Before a call: what is needed to undo it, and to see that it was."""
     undo = undos_of(type(target))[method]
     kept = Kept(method, undo, args, kwargs, _look(target))
@@ -316,17 +319,15 @@ def why(target: type, kept: Kept, error: BaseException) -> str:
     own = getattr(kept.undo, "__name__", "it")
     what = str(error) if isinstance(error, NotUndone) else f"it raised {_making.one_line(error)}"
     return (
-        f"`{own}` of {target.__name__} does not undo `{kept.method}`: {what}; this host does without it from here "
-        "on, and starts anew instead. Mend it (`quorate check` tries it), or remove @quorate.undoes"
+        f"`{own}` of {target.__name__} does not undo `{kept.method}`: {what}; this host does without it from "
+        "here on, and starts anew instead. Mend it (`quorate check` tries it), or remove @quorate.undoes"
     )
 
 
 def _look(target: Any) -> dict[str, tuple[Any, int]]:
     """The attributes, each with its length if that can change."""
     attributes: dict[str, Any] = getattr(target, "__dict__", {})
-    return {
-        name: (value, len(value) if type(value) in SIZED else -1) for name, value in attributes.items()
-    }
+    return {name: (value, len(value) if type(value) in SIZED else -1) for name, value in attributes.items()}
 
 
 def _changed(target: Any, kept: Kept) -> str:
@@ -351,8 +352,11 @@ def _is_alike(before: tuple[Any, int] | None, now: tuple[Any, int] | None) -> bo
         return old_length == new_length
     if type(old) is not type(new):
         return False
+    if type(old) in (float, complex):
+        # NaN is what it was, and the zeros differ.
+        return repr(old) == repr(new)
     if type(old) in PLAIN:
-        return bool(old == new) or old != old and new != new
+        return bool(old == new)
     return old_length == new_length
 
 

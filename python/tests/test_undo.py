@@ -93,7 +93,9 @@ def test_a_group_in_this_process_tries_each_undo(name: str) -> None:
     own, part = LYING[name]
     method = own.removeprefix("_undo_")
     with quorate.testing.local(getattr(undo_subjects, name)) as it:
-        with pytest.raises(quorate.testing.NotUndone, match=f"`{own}` of {name} does not undo `{method}`") as why:
+        with pytest.raises(
+            quorate.testing.NotUndone, match=f"`{own}` of {name} does not undo `{method}`"
+        ) as why:
             getattr(it, method)(3)
         assert part in str(why.value)
 
@@ -144,6 +146,17 @@ def host(request: pytest.FixtureRequest) -> Iterator[Callable[..., Frames]]:
         each.end()
 
 
+CALLS: list[tuple[str, list[Any]]] = [
+    ("put", ["a", 3]),
+    ("put", ["b", 4]),
+    ("take", ["a"]),
+    ("wait", []),
+    ("wake", [5]),
+    ("remind", [9]),
+    ("drop", []),
+]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_undone_leaves_the_image_that_was_there_before(
     seed: int, host: Callable[..., Frames]
@@ -159,9 +172,7 @@ def test_what_is_undone_leaves_the_image_that_was_there_before(
         before = frames.image()
         count = chance.randrange(1, 8)
         for _ in range(count):
-            method, *args = chance.choice(
-                [["put", "a", 3], ["put", "b", 4], ["take", "a"], ["wait"], ["wake", 5], ["remind", 9], ["drop"]]
-            )
+            method, args = chance.choice(CALLS)
             assert frames.ahead(method, *args, session=chance.randrange(2, 6))
         has_changed |= frames.image() != before
         assert frames.undo(count) == ""

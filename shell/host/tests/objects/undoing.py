@@ -1,4 +1,4 @@
-"""An object whose class says how its methods are undone, for the tests of execution ahead of decisions."""
+"""An object whose class says how its calls are undone, for the tests of execution ahead."""
 
 import random
 import time

@@ -104,8 +104,7 @@ fn time_randomness_and_timers_are_as_if_what_is_undone_had_never_run() {
     host.speculate(Slot(2), stamp(7), one("gamble", &[]));
     host.speculate(Slot(3), stamp(9), one("later", &[100]));
     let seen = until_executed(&mut host, 3);
-    let is_second =
-        |event: &&HostEvent| matches!(event, HostEvent::Executed { slot: Slot(2), .. });
+    let is_second = |event: &&HostEvent| matches!(event, HostEvent::Executed { slot: Slot(2), .. });
     let ahead = seen.iter().find(is_second).cloned();
     let due = Some(Wall(14_000_000_000));
     assert!(seen.contains(&HostEvent::Due { at: due }), "{seen:?}");
@@ -128,7 +127,10 @@ fn time_randomness_and_timers_are_as_if_what_is_undone_had_never_run() {
     }
     assert_eq!(told[0], told[1], "as a host that executed nothing ahead");
     let decided = told[1].iter().find(is_second).cloned();
-    assert_eq!(ahead, decided, "what runs before the call draws nothing of it");
+    assert_eq!(
+        ahead, decided,
+        "what runs before the call draws nothing of it"
+    );
     assert_eq!(host.process_id(), first);
 }
 

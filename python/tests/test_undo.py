@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 import undo_subjects
 from host_frames import Frames
-from patience import PATIENCE_S
+from patience import PATIENCE_S, until
+from test_early import counter
 
 import quorate
 import quorate.testing
@@ -225,3 +227,31 @@ def test_a_lie_that_no_trial_met_is_found_when_it_is_used(host: Callable[..., Fr
     why = frames.undo(1)
     for part in ("`_undo_add` of Off", "`add`", "`total`", "remove @quorate.undoes"):
         assert part in why
+
+
+# ---- a group ----
+
+
+def hosts_of(node: int) -> set[int]:
+    """The processes that a node has started."""
+    tasks = Path(f"/proc/{node}/task").iterdir()
+    return {int(each) for task in tasks for each in (task / "children").read_text().split()}
+
+
+@pytest.mark.parametrize("name", ["Sound", "Plain"])
+def test_a_leader_whose_calls_are_not_decided_goes_back_in_its_host(name: str, tmp_path: Path) -> None:
+    with counter(tmp_path, path=f"undo_subjects:{name}") as nodes:
+        leader = nodes.leader()
+        own = int(nodes.nodes[leader]["pid"])
+        with quorate.connect(nodes.at(leader), timeout=PATIENCE_S) as proxy:
+            assert proxy.add(1) == 1
+            hosts = hosts_of(own)
+            assert hosts
+            nodes.signal(signal.SIGSTOP, *nodes.others(leader))
+            early = quorate.early(proxy.add, 10)
+            assert early.tentative == 11
+            until(lambda: nodes.status(leader)["undone"] > 0)
+            nodes.signal(signal.SIGCONT, *nodes.others(leader))
+            assert early.confirmed() == 11
+            assert proxy.add(1) == 12
+            assert (hosts_of(own) == hosts) == (name == "Sound")

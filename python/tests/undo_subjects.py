@@ -339,3 +339,7 @@ class Shelf:
     @quorate.undoes(take)
     def _undo_take(self, result: int) -> None:
         self.items.insert(0, result)
+
+
+class Plain(_Adding):
+    """Does not say how its calls are undone."""

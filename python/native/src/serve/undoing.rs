@@ -125,6 +125,12 @@ impl<'py> Undoing<'py> {
         }
     }
 
+    /// Takes the last slot, if it is behind `after`.
+    fn last_after(&mut self, after: u64) -> Option<KeptSlot<'py>> {
+        self.slots.back().filter(|kept| kept.slot > after)?;
+        self.slots.pop_back()
+    }
+
     /// Whether results are kept.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
@@ -357,7 +363,7 @@ impl<'py> Server<'py> {
     }
 
     fn go_back(&mut self, after: u64) -> PyResult<Option<NotUndone>> {
-        while let Some(kept) = self.undoing.slots.pop_back_if(|kept| kept.slot > after) {
+        while let Some(kept) = self.undoing.last_after(after) {
             for call in kept.calls.into_iter().rev() {
                 self.activity.begin(kept.slot, call.index, call.object);
                 if let Some(failed) = self.undo_call(&call)? {

@@ -6,6 +6,7 @@
 
 pub(crate) mod agendas;
 pub(crate) mod followed;
+pub(crate) mod kept_agendas;
 pub(crate) mod outside;
 pub(crate) mod timers;
 
@@ -177,21 +178,6 @@ pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Arc<Agenda>) {
         run.messages.clear();
         run.parks = None;
     }
-}
-
-/// From here on what is to come for objects is kept as it is before it changes.
-pub(crate) fn keep_agendas() {
-    turns().agendas.keep_changed();
-}
-
-/// Ends that; returns what was kept.
-pub(crate) fn take_kept_agendas() -> agendas::Before {
-    turns().agendas.take_kept()
-}
-
-/// What is to come is what it was then.
-pub(crate) fn put_agendas(before: agendas::Before) {
-    turns().agendas.put_back(before);
 }
 
 /// What is done about what the method has changed.

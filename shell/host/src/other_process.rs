@@ -18,8 +18,8 @@ use crate::error::HostError;
 use crate::event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 use crate::image::ObjectImage;
 use crate::limits::{
-    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, LIARS_MAX, RESTART_DELAY, RESTART_DELAY_MAX,
-    START_PATIENCE, WORK_LOG_BYTES_MAX,
+    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, RESTART_DELAY, RESTART_DELAY_MAX, START_PATIENCE,
+    WORK_LOG_BYTES_MAX,
 };
 use crate::outcomes::{SlotGathering, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
@@ -428,14 +428,6 @@ impl OtherProcess {
         self.life = Life::Up { process };
         self.events.push(HostEvent::Up);
         self.flush();
-    }
-
-    /// What the process has executed before the read is in the work log, so a new one has the right state.
-    fn read_wrote(&mut self, object: ObjectId, method: String) {
-        if self.liars.reads.len() < LIARS_MAX {
-            self.liars.reads.insert((object, method.clone()));
-        }
-        self.died(&ProcessEnd::ReadWrote { object, method });
     }
 
     fn out_of_step(&mut self) {

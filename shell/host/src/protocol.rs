@@ -365,31 +365,12 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
             let (slot, told) = body.told()?;
             Reply::Outcomes { slot, told }
         }
-        kind @ (EXECUTED | EXECUTED_UNDOABLE) => {
-            let (slot, told) = body.told()?;
-            let undoable = match kind {
-                EXECUTED => Undoable::No,
-                _ => Undoable::Yes,
-            };
-            Reply::Executed {
-                slot,
-                told,
-                undoable,
-            }
-        }
+        EXECUTED => body.executed(Undoable::No)?,
+        EXECUTED_UNDOABLE => body.executed(Undoable::Yes)?,
         UNDONE => Reply::Undone {
             after: Slot(body.u64()?),
         },
-        UNDO_FAILED => {
-            let object = ObjectId(body.u32()?);
-            let length = body.u32()? as usize;
-            let method = String::from_utf8_lossy(body.bytes(length)?).into_owned();
-            Reply::UndoFailed {
-                object,
-                method,
-                reason: body.text(),
-            }
-        }
+        UNDO_FAILED => body.undo_failed()?,
         QUERIED => Reply::Queried {
             read: ReadId(body.u64()?),
             outcome: body.outcome()?,
@@ -497,6 +478,26 @@ impl<'a> Body<'a> {
             });
         }
         Ok((slot, told))
+    }
+
+    fn executed(&mut self, undoable: Undoable) -> Result<Reply, Broken> {
+        let (slot, told) = self.told()?;
+        Ok(Reply::Executed {
+            slot,
+            told,
+            undoable,
+        })
+    }
+
+    fn undo_failed(&mut self) -> Result<Reply, Broken> {
+        let object = ObjectId(self.u32()?);
+        let length = self.u32()? as usize;
+        let method = String::from_utf8_lossy(self.bytes(length)?).into_owned();
+        Ok(Reply::UndoFailed {
+            object,
+            method,
+            reason: self.text(),
+        })
     }
 
     fn plain(&mut self, result: StepResult) -> Result<Told, Broken> {

@@ -8,7 +8,7 @@
 use super::{Server, due_frame};
 use crate::frames::{FrameBody, PARKED, RETURNED, reply};
 use crate::reads::{Checking, is_process_small};
-use crate::turn::{self, agendas};
+use crate::turn::{self, agendas, kept_agendas};
 use crate::{decode, environment, numbers, steps};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -49,7 +49,7 @@ struct KeptSlot<'py> {
     /// Slot, time and entropy of the slot before it.
     before: (u64, u64, u64),
     calls: Vec<KeptCall<'py>>,
-    agendas: agendas::Before,
+    agendas: agendas::AgendasBefore,
     /// Whether all that has happened in it can be undone.
     can_undo: bool,
 }
@@ -170,12 +170,12 @@ impl<'py> Server<'py> {
         let decided = body.u64()?;
         self.undoing.decided(decided);
         if self.undoing.is_any {
-            turn::keep_agendas();
+            kept_agendas::keep_agendas();
             self.undoing.open = Some(KeptSlot {
                 slot: self.slot,
                 before: (self.slot, self.wall_ns, self.entropy),
                 calls: Vec::new(),
-                agendas: agendas::Before::new(),
+                agendas: agendas::AgendasBefore::new(),
                 can_undo: true,
             });
         }
@@ -188,7 +188,7 @@ impl<'py> Server<'py> {
         let Some(mut kept) = self.undoing.open.take() else {
             return reply::EXECUTED;
         };
-        let agendas = turn::take_kept_agendas();
+        let agendas = kept_agendas::take_kept_agendas();
         if !kept.can_undo {
             return reply::EXECUTED;
         }
@@ -370,7 +370,7 @@ impl<'py> Server<'py> {
                     return Ok(Some(failed));
                 }
             }
-            turn::put_agendas(kept.agendas);
+            kept_agendas::put_agendas(kept.agendas);
             (self.slot, self.wall_ns, self.entropy) = kept.before;
         }
         Ok(None)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is to come for some objects, as it was; `None` where nothing was.
-pub(crate) type Before = BTreeMap<u32, Option<Arc<Agenda>>>;
+pub(crate) type AgendasBefore = BTreeMap<u32, Option<Arc<Agenda>>>;
 
 /// What is to come for each object. Objects without an entry have nothing to come.
 pub(crate) struct Agendas {
@@ -20,7 +20,7 @@ pub(crate) struct Agendas {
     /// Invariant: the sum of the counts in `seen`.
     parked: usize,
     /// Agendas as they were before they changed, while that is kept.
-    before: Option<Before>,
+    before: Option<AgendasBefore>,
 }
 
 impl Agendas {
@@ -45,14 +45,14 @@ impl Agendas {
     }
 
     pub(crate) fn keep_changed(&mut self) {
-        self.before = Some(Before::new());
+        self.before = Some(AgendasBefore::new());
     }
 
-    pub(crate) fn take_kept(&mut self) -> Before {
+    pub(crate) fn take_kept(&mut self) -> AgendasBefore {
         self.before.take().unwrap_or_default()
     }
 
-    pub(crate) fn put_back(&mut self, before: Before) {
+    pub(crate) fn put_back(&mut self, before: AgendasBefore) {
         for (object, agenda) in before {
             self.changed.insert(object);
             match agenda {

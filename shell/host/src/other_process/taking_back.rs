@@ -57,8 +57,8 @@ impl OtherProcess {
         self.died(&ProcessEnd::Spent);
     }
 
-    /// A process that has something that is undone undoes it, if it can. Else it is replaced by one that does not get it, and one that has not begun by one that
-    /// knows what was printed.
+    /// A process that has something that is undone undoes it, if it can. Else it is replaced by one that does not get it, and one that
+    /// has not begun by one that knows what was printed.
     pub(crate) fn undo(&mut self, after: Slot) {
         let can_undo = self.undoing.is_none() && self.work_log.can_undo(after);
         let undone = self.work_log.undo(after);
@@ -145,6 +145,14 @@ impl OtherProcess {
             self.events.push(HostEvent::Due { at: None });
             self.events.push(HostEvent::Undone { after });
         }
+    }
+
+    /// What the process has executed before the read is in the work log, so a new one has the right state.
+    pub(super) fn read_wrote(&mut self, object: ObjectId, method: String) {
+        if self.liars.reads.len() < LIARS_MAX {
+            self.liars.reads.insert((object, method.clone()));
+        }
+        self.died(&ProcessEnd::ReadWrote { object, method });
     }
 
     fn replace(&mut self) {

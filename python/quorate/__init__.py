@@ -87,6 +87,7 @@ from quorate._session_states import (
     session_states,
 )
 from quorate._timers import Timer, after, every
+from quorate._undo import undoes
 from quorate._watch import AsyncWatch, Change, Watch, awatch, watch
 
 __all__ = [
@@ -187,6 +188,7 @@ __all__ = [
     "session_state",
     "session_states",
     "submit",
+    "undoes",
     "wait_until",
     "watch",
     "weak",

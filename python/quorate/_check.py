@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quorate import _lint, _native
+from quorate import _lint, _native, _undo
 from quorate._findings import Found, in_order, shown_path
 from quorate._trials import Reply, ask
 
@@ -123,7 +123,7 @@ class Check:
     def run(self) -> Report:
         """Check; raises Unfit when there is no instance to check."""
         cls = _lint.class_of(self._plan.path, self._plan.paths)
-        self._found = list(_lint.lint(cls)) if self._plan.reads_source else []
+        self._found = list(_lint.lint(cls) if self._plan.reads_source else _undo.problems(cls))
         for each in self._found:
             self._lines.setdefault(each.function.rpartition(".")[2], each.line)
         first = self._explore()
@@ -248,9 +248,19 @@ class Check:
             if is_changed and row.kind:
                 reason = f"`{name}` is {row.kind} read-only and changes the object"
                 self._problem(name, "read", reason, "remove the declaration or the change")
+            if step["undo"]:
+                self._not_undone(name, *step["undo"])
             if step["alias"] and not self._has(name, "alias"):
                 reason = f"`{name}` returns a part of the object itself: in a group the caller gets a copy"
                 self._note(name, "alias", reason, "return a copy")
+
+    def _not_undone(self, name: str, wrong: str, own: str, file: str, line: int) -> None:
+        """What the class says does not undo a call."""
+        function = f"{self._class}.{own}"
+        if not any((each.rule, each.function) == ("undo", function) for each in self._found):
+            fix = "give back all that the call has changed, in its order, or remove @quorate.undoes"
+            reason = f"`{own}` does not undo `{name}`: {wrong}"
+            self._found.append(Found("problem", "undo", shown_path(file), line, function, reason, fix))
 
     def _lost(self, name: str, why: str, *, is_new: bool) -> None:
         """The state after a call cannot be kept; only of the first call is that news."""

@@ -41,6 +41,7 @@ from quorate import (
     _raised,
     _reads,
     _steps,
+    _undo,
     _values,
     _waiting,
 )
@@ -52,7 +53,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tuple[int, int]]]
 """Answer, objects, which reads are checked, methods that may not run as reads, quiet slots, and budgets."""
 
-VERSION = 9
+VERSION = 10
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -79,6 +80,7 @@ class Host:
         self._reads: _reads.Reads | None = None
         self._created: _created.Created | None = None
         self._own: dict[int, bytes] = {}
+        self._unreliable: set[tuple[int, str]] = set()
         _raised.clean = self._clean
 
     def prepare(self, hello: bytes) -> Prepared:
@@ -98,6 +100,7 @@ class Host:
         objects: dict[int, Any] = {}
         self._created = _created.Created(self, greeting)
         _environment.refuse_effects(False)
+        self._unreliable = {(number, method) for number, method in greeting["unreliable"]}
         budgets = {number: budget for number, _, _, _, budget in greeting["objects"]}
         if any(budgets.values()):
             _steps.install(path for _, _, path, _, _ in greeting["objects"])
@@ -117,6 +120,8 @@ class Host:
                 self._tell(f"warning: object {name}: {unfit_state}")
             # Some make an instance of another class below them.
             self._classes[number] = type(objects[number])
+            for each in _undo.problems(self._classes[number]):
+                self._tell(f"warning: object {name}: {each}")
         objects |= self._own_objects()
         self._classes |= _own.CLASSES
         if greeting["snapshots"]:
@@ -330,6 +335,60 @@ class Host:
         """The object as it was when the image was made."""
         with _names.restoring():
             return _native.load_state(image)
+
+    def undo_methods(self) -> dict[int, set[str]]:
+        """Methods of each object whose calls its class can undo, and has not failed to."""
+        return {
+            number: {name for name in _undo.undos_of(cls) if (number, name) not in self._unreliable}
+            for number, cls in self._classes.items()
+        }
+
+    def is_declared_read(self, target: Any, method: str) -> bool:
+        """Whether a call changes nothing, as the class declares."""
+        return _data_model.is_readonly(type(target), method)
+
+    def keep_call(
+        self, target: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], is_trial: bool
+    ) -> _undo.Kept:
+        """What is needed to undo a call that is about to run."""
+        return _undo.keep(target, method, args, kwargs, is_trial)
+
+    def undo_call(self, target: Any, kept: _undo.Kept) -> None:
+        """Undo a call, and compare."""
+        _undo.undo(target, kept)
+
+    def not_undone(self, target: Any, kept: _undo.Kept, error: BaseException) -> str:
+        """Why a call could not be undone, and what to mend."""
+        return _undo.why(type(target), kept, error)
+
+    def try_undo(self, target: Any, kept: _undo.Kept) -> int | None:
+        """Fork a process that undoes a call, and compares; its end is the end of the returned pipe."""
+        if not _undo.can_try():
+            return None
+        sys.stderr.flush()
+        parent = _environment.real_pid()
+        reader, writer = os.pipe()
+        _environment.refuse_effects(False)
+        try:
+            child = os.fork()
+        finally:
+            _environment.refuse_effects(True)
+        if child == 0:
+            _undo.try_in_child(target, kept, writer, self._stream, parent)
+        os.close(writer)
+        self._children[reader] = child
+        return reader
+
+    def tried_undo(self, reader: int) -> str | None:
+        """None while that process works, else what it has found: empty if nothing."""
+        if not select.select([reader], [], [], 0)[0]:
+            return None
+        with os.fdopen(reader, "rb") as pipe:
+            reason = pipe.read().decode(errors="replace")
+        _, status = os.waitpid(self._children.pop(reader), 0)
+        if status != 0 and not reason:
+            return f"an undo does not end within {_undo.TRIAL_SECONDS} s, or ends its process: not used"
+        return reason
 
     def way_of(self, cls: type, method: str) -> Callable[..., Any] | None:
         """What to call for a name that a caller sent; see `_data_model.way_of`."""

@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from quorate import _making, _options, _outside, _settings, _sources
+from quorate import _making, _options, _outside, _settings, _sources, _undo
 from quorate._findings import Found, Level, in_order, shown_path
 from quorate._sources import UNKNOWN, Scope
 
@@ -122,7 +122,7 @@ def lint(cls: type) -> list[Found]:
                 "keep it in the object",
             )
         )
-    return in_order(found)
+    return in_order([*found, *_undo.problems(cls)])
 
 
 def _found(place: _Place, scope: Scope, file: str) -> Found:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from quorate import _data_model, _environment, _host, _names, _native, _reads, _waiting
+from quorate import _data_model, _environment, _host, _names, _native, _reads, _undo, _waiting
 from quorate._errors import NotReadOnly, UnsupportedValue
 
 Place = tuple[int, int]
@@ -72,6 +72,8 @@ class OwnObjects:
         payload: bytes,
     ) -> tuple[bool, bytes]:
         """A call, and whether it raised."""
+        if place not in self._outcomes:
+            self._try_undo(node, place, stamp, payload)
         with self._inside(*stamp, *place):
             outcome = self._call(self.instances[node], payload)
         self._compare(node, place, payload, outcome)
@@ -105,6 +107,22 @@ class OwnObjects:
 
     # ---- inside ----
 
+    def _try_undo(self, node: int, place: Place, stamp: tuple[int, int], payload: bytes) -> None:
+        """Make the call on a copy first, and undo it there, if the class says how."""
+        method, args, kwargs = _native.loads(payload)
+        own = _undo.undos_of(self._cls).get(method)
+        image = self.image(node) if own is not None else ""
+        if own is None or isinstance(image, str):
+            return
+        with _names.restoring():
+            copy = _native.load_state(image)
+        given = _native.loads(payload)[1:]
+        with self._inside(*stamp, *place):
+            wrong = _undo.try_on(copy, method, given, lambda: self._made(copy, method, args, kwargs))
+        if wrong:
+            told = f"`{own.__name__}` of {self._cls.__name__} does not undo `{method}`: {wrong}"
+            raise _undo.NotUndone(f"{told}. Mend it, or remove @quorate.undoes")
+
     def _kind(self, target: Any, method: str) -> str:
         if _data_model.is_readonly(type(target), method):
             return "declared"
@@ -113,15 +131,18 @@ class OwnObjects:
     def _call(self, target: Any, payload: bytes) -> tuple[bool, bytes]:
         method, args, kwargs = _native.loads(payload)
         try:
-            way = _data_model.way_of(type(target), method)
-            result = way(target, *args, **kwargs) if way else getattr(target, method)(*args, **kwargs)
-            if isinstance(result, types.CoroutineType | types.AsyncGeneratorType):
-                result = _waiting.finish(result, f"{self._cls.__name__}.{method}")
-            return False, _native.dump_result(result, target)
+            return False, _native.dump_result(self._made(target, method, args, kwargs), target)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return self._raised(error)
+
+    def _made(self, target: Any, method: str, args: Any, kwargs: Any) -> Any:
+        way = _data_model.way_of(type(target), method)
+        result = way(target, *args, **kwargs) if way else getattr(target, method)(*args, **kwargs)
+        if isinstance(result, types.CoroutineType | types.AsyncGeneratorType):
+            return _waiting.finish(result, f"{self._cls.__name__}.{method}")
+        return result
 
     def _raised(self, error: BaseException) -> tuple[bool, bytes]:
         try:

@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any, BinaryIO
 
-from quorate import _environment, _guesses, _host, _making, _names, _native, _places, _reads
+from quorate import _environment, _guesses, _host, _making, _names, _native, _places, _reads, _undo
 from quorate._errors import QuorateError, UnsupportedValue
 
 CALL_SECONDS = 2.0
@@ -134,8 +134,35 @@ class Trial:
         """One call, and what came of it."""
         self.say("calls", method)
         # As a batch of its own: time rises, and chance is that of the call.
-        _native.set_environment(START_NS + (index + 1) * 1_000_000_007, 99, index + 1, 0)
-        return {"payload": payload} | self.perform(method, *_native.loads(payload))
+        place = (START_NS + (index + 1) * 1_000_000_007, 99, index + 1, 0)
+        unlike = self._try_undo(place, method, payload)
+        _native.set_environment(*place)
+        return {"payload": payload, "undo": unlike} | self.perform(method, *_native.loads(payload))
+
+    def _try_undo(self, place: tuple[int, int, int, int], method: str, payload: bytes) -> list[Any]:
+        """What is wrong with how a call is undone, and where that stands; nothing if nothing is."""
+        undo = _undo.undos_of(self.cls).get(method)
+        image = self.image() if undo is not None and self._request["does"] == "explore" else None
+        if undo is None or image is None:
+            return []
+        target = self.target
+        self.restore(image)
+        _native.set_environment(*place)
+        signal.setitimer(signal.ITIMER_REAL, CALL_SECONDS, 0.1)
+        _environment.refuse_effects(True)
+        try:
+            args, kwargs = _native.loads(payload)
+            given: Any = _native.loads(payload)
+            wrong = _undo.try_on(self.target, method, given, lambda: self._call(method, args, kwargs))
+        except _Endless:
+            wrong = ""
+        except BaseException as error:
+            wrong = f"it raised {_making.one_line(error)}" if isinstance(error, Exception) else ""
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            _environment.refuse_effects(False)
+            self.target = target
+        return [wrong, undo.__name__, *_place(undo)] if wrong else []
 
     def perform(self, method: str, args: list[Any], kwargs: dict[str, Any]) -> Answer:
         """One call in the environment that there is."""

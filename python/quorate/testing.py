@@ -17,8 +17,17 @@ from quorate import _names, _simulate
 from quorate._own_objects import ReplicasDiffer
 from quorate._rehearsed_group import RehearsedGroup, Settings
 from quorate._simulate import Counterexample, Simulated
+from quorate._undo import NotUndone
 
-__all__ = ["Counterexample", "RehearsedGroup", "ReplicasDiffer", "Simulated", "local", "simulate"]
+__all__ = [
+    "Counterexample",
+    "NotUndone",
+    "RehearsedGroup",
+    "ReplicasDiffer",
+    "Simulated",
+    "local",
+    "simulate",
+]
 
 T = TypeVar("T")
 
@@ -54,7 +63,9 @@ def local(
             assert account.deposit(10) == 120
             group.step_clock(3600)
 
-    `timeout` is in virtual seconds. Raises ReplicasDiffer in a call that ended differently on two nodes.
+    `timeout` is in virtual seconds. Raises ReplicasDiffer in a call that ended differently on two nodes. Each
+    call that the class undoes (`quorate.undoes`) is made on a copy first, and undone there; where the copy is
+    not what it was, the call raises NotUndone.
     """
     cls = _names.class_of(cls)
     if not isinstance(cls, type):

@@ -15,8 +15,9 @@ from patience import PATIENCE_S
 
 from quorate import _host, _native
 
-HELLO, EXECUTE, SNAPSHOT, RESTORE = 1, 2, 4, 5
+HELLO, EXECUTE, SNAPSHOT, RESTORE, EXECUTE_AHEAD, UNDO = 1, 2, 4, 5, 6, 7
 READY, EXECUTED, IMAGED, RESTORED = 0x81, 0x83, 0x85, 0x87
+EXECUTED_UNDOABLE, UNDONE, UNDO_FAILED = 0x8D, 0x8E, 0x8F
 TOLD_BESIDE = (0x8B, 0x8C)
 CALL, TICK, LEFT_OUT_TICK = 0, 3, 4
 RETURNED, PARKED = 0, 2
@@ -31,7 +32,7 @@ STEP_NS = 20_000_000
 class Frames:
     """One host with one object, whose number is 1."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, unreliable: tuple[tuple[int, str], ...] = ()) -> None:
         self._slot, self._wall_ns = 0, START_NS
         self._stream, theirs = socket.socketpair()
         self._stream.settimeout(PATIENCE_S)
@@ -59,6 +60,7 @@ class Frames:
             "quiet": 0,
             "checks": "all",
             "liars": [],
+            "unreliable": [list(each) for each in unreliable],
             "objects": [[1, "object", path, [[], {}], 0]],
         }
         self._send(HELLO, _native.dumps(hello))
@@ -76,6 +78,33 @@ class Frames:
         value = _native.loads(body[HEAD_BYTES + 5 : HEAD_BYTES + 5 + length])
         assert kind == RETURNED, value
         return value
+
+    def ahead(self, method: str, *args: Any, number: int = 1, session: int = 1) -> bool:
+        """Make a call in a slot that is not decided, nor any before it; whether the host can undo it."""
+        payload = _native.dump_call(method, args, {})
+        self._slot += 1
+        self._wall_ns += STEP_NS
+        head = struct.pack("<QQQQIIB", 0, self._slot, self._wall_ns, self._slot * 7919, 1, 0, CALL)
+        call = struct.pack("<QQII", session, self._slot, number, len(payload)) + payload
+        self._send(EXECUTE_AHEAD, head + call)
+        kind, _ = self._either(EXECUTED, EXECUTED_UNDOABLE)
+        return kind == EXECUTED_UNDOABLE
+
+    def undo(self, slots: int) -> str:
+        """Undo the last slots; why the host cannot, or nothing."""
+        self._slot -= slots
+        self._wall_ns -= slots * STEP_NS
+        self._send(UNDO, struct.pack("<Q", self._slot))
+        kind, body = self._either(UNDONE, UNDO_FAILED)
+        return "" if kind == UNDONE else body[8:].decode()
+
+    def image(self) -> bytes:
+        """The images of the objects as they are."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "image")
+            self._send(SNAPSHOT, struct.pack("<Q", self._slot) + str(path).encode())
+            self._receive(IMAGED)
+            return path.read_bytes()
 
     def tick(self, after_s: float = 0.0) -> list[Any]:
         """What is due happens, when some time has passed. Returns what those are answered who waited."""
@@ -119,11 +148,14 @@ class Frames:
         self._stream.sendall(struct.pack("<IB", len(body) + 1, kind) + body)
 
     def _receive(self, wanted: int) -> bytes:
+        return self._either(wanted)[1]
+
+    def _either(self, *wanted: int) -> tuple[int, bytes]:
         while True:
             length, kind = struct.unpack("<IB", self._exactly(5))
             body = self._exactly(length - 1)
-            if kind == wanted:
-                return body
+            if kind in wanted:
+                return kind, body
             assert kind in TOLD_BESIDE, body
 
     def _exactly(self, count: int) -> bytes:

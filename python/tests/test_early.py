@@ -62,10 +62,10 @@ class Nodes:
 
 
 @contextmanager
-def counter(directory: Path, speculation: int = 16) -> Iterator[Nodes]:
+def counter(directory: Path, speculation: int = 16, path: str = "rust:counter") -> Iterator[Nodes]:
     options = ["--port", "0", "--persist", "memory", "--no-restart", "--dir", str(directory / "data")]
     options += ["--speculation", str(speculation)]
-    with _local.start_group("rust:counter", options, directory) as ready:
+    with _local.start_group(path, options, Path(__file__).parent) as ready:
         nodes = Nodes(ready["nodes"])
         try:
             yield nodes

@@ -70,6 +70,7 @@ def prepared(class_path: str, with_snapshots: bool, refuses: bool = True) -> Any
         "quiet": 0,
         "checks": "sample",
         "liars": [],
+        "unreliable": [],
         "objects": [[1, "it", class_path, [[], {}], 0]],
     }
     before = list(sys.path)

@@ -106,6 +106,8 @@ pub struct CheckpointPolicy {
     /// Bytes that a slot counts at least. A log on disk writes whole sectors: a group with one client fills a hundred
     /// megabytes with slots of a few bytes each.
     pub slot_bytes: u64,
+    /// What executing may have taken since the last checkpoint: a node that starts again repeats it.
+    pub execution: Duration,
 }
 
 impl Default for CheckpointPolicy {
@@ -119,6 +121,7 @@ impl Default for CheckpointPolicy {
             commands_hard: 5_000_000,
             bytes_hard: 1 << 30,
             slot_bytes: 1024,
+            execution: Duration::from_millis(2_000),
         }
     }
 }

@@ -172,6 +172,10 @@ pub const TURN_BYTES_PER_S: u64 = 32 << 20;
 /// How long replicas wait at least for one that encodes a large snapshot before them.
 pub const TURN_MIN: Duration = Duration::from_millis(1_000);
 
+/// A checkpoint is asked for because executing took long only once it took so many times as long as the last snapshot, so that
+/// snapshots take a tenth of the time.
+pub const REPEATING_SHARE: u64 = 10;
+
 /// How often a snapshot report is repeated while no majority agrees on it.
 pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 

@@ -13,6 +13,8 @@ pub(crate) mod request {
     pub(crate) const QUERY: u8 = 3;
     pub(crate) const SNAPSHOT: u8 = 4;
     pub(crate) const RESTORE: u8 = 5;
+    pub(crate) const EXECUTE_AHEAD: u8 = 6;
+    pub(crate) const UNDO: u8 = 7;
 }
 
 /// What the host sends.
@@ -29,6 +31,9 @@ pub(crate) mod reply {
     pub(crate) const SPENT: u8 = 0x8a;
     pub(crate) const DUE: u8 = 0x8b;
     pub(crate) const OUTSIDE: u8 = 0x8c;
+    pub(crate) const EXECUTED_UNDOABLE: u8 = 0x8d;
+    pub(crate) const UNDONE: u8 = 0x8e;
+    pub(crate) const UNDO_FAILED: u8 = 0x8f;
 }
 
 /// How a call ended.

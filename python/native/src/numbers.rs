@@ -53,16 +53,24 @@ pub(crate) fn begin_aside() {
     }
 }
 
-/// Ends what `begin_aside` began.
-pub(crate) fn end_aside(py: Python<'_>) {
+/// Ends what `begin_aside` began. Says how many numbers were taken back.
+pub(crate) fn end_aside(py: Python<'_>) -> usize {
+    let mut count = 0;
     let taken_back = numbers().as_mut().map_or_else(Vec::new, |numbers| {
         let given = numbers.aside.take().unwrap_or_default();
+        count = given.len();
         given
             .into_iter()
             .filter_map(|address| numbers.remove(address))
             .collect()
     });
     drop_references(py, taken_back);
+    count
+}
+
+/// How many numbers calls have given so far, to objects that may be gone by now.
+pub(crate) fn given() -> u64 {
+    numbers().as_ref().map_or(0, |numbers| numbers.given)
 }
 
 /// The number of an object, if it has one that its name does not tell and that stays.
@@ -138,6 +146,8 @@ struct Numbers {
     imports: Vec<u64>,
     /// Objects that got a number in a read, which only this replica executes.
     aside: Option<HashSet<usize>>,
+    /// Given in calls so far.
+    given: u64,
 }
 
 static NUMBERS: Mutex<Option<Numbers>> = Mutex::new(None);
@@ -155,6 +165,7 @@ impl Numbers {
             self.counted_in = call;
             self.counts.clear();
         }
+        self.given += u64::from(self.imports.is_empty() && self.aside.is_none());
         // What a module does at its import is no part of the call: another replica imported it earlier.
         let place = match self.imports.last() {
             Some(module) => *module,

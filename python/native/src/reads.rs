@@ -8,7 +8,7 @@ use crate::encode;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A check may cost this part of the time.
@@ -23,6 +23,16 @@ const SAMPLE_GROWTH_MAX: i64 = 64 << 10;
 
 /// Bytes of the state that lie in files: an image holds them too.
 static ON_DISK: AtomicU64 = AtomicU64::new(0);
+
+/// The largest size of the process before it held a state, in KiB.
+static SIZE_AT_START: AtomicI64 = AtomicI64::new(0);
+
+/// Whether the state is small enough that it may be encoded for a comparison.
+pub(crate) fn is_process_small() -> bool {
+    let on_disk = i64::try_from(ON_DISK.load(Ordering::Relaxed) >> 10).unwrap_or(i64::MAX);
+    let grown = (largest_size() - SIZE_AT_START.load(Ordering::Relaxed)).saturating_add(on_disk);
+    grown < SAMPLE_GROWTH_MAX
+}
 
 /// So many bytes of the state lie in files.
 #[pyfunction]
@@ -64,8 +74,6 @@ struct Known {
 pub(crate) struct ReadGuard {
     checking: Checking,
     methods: HashMap<(u32, Box<str>), Known>,
-    /// The largest size of the process before it held a state, in KiB.
-    size: i64,
     check_at: Instant,
     check_cost: Duration,
 }
@@ -81,7 +89,6 @@ impl ReadGuard {
         ReadGuard {
             checking: Checking::Sample,
             methods: HashMap::new(),
-            size: largest_size(),
             check_at: Instant::now(),
             check_cost: Duration::ZERO,
         }
@@ -91,7 +98,7 @@ impl ReadGuard {
     pub(crate) fn begin(&mut self, checking: Checking, liars: Vec<(u32, String)>) {
         self.checking = checking;
         // With the modules that the objects import, which are no state.
-        self.size = largest_size();
+        SIZE_AT_START.store(largest_size(), Ordering::Relaxed);
         for (object, method) in liars {
             let known = Known {
                 declared: Declared::Lied,
@@ -166,9 +173,7 @@ impl ReadGuard {
         let known = self.methods.get_mut(&(object, method.into()));
         let is_first = known.is_some_and(|known| !std::mem::replace(&mut known.is_checked, true));
         let is_wanted = is_sampled || (is_first && self.check_cost < FIRST_CHECK_MAX);
-        let on_disk = i64::try_from(ON_DISK.load(Ordering::Relaxed) >> 10).unwrap_or(i64::MAX);
-        let grown = (largest_size() - self.size).saturating_add(on_disk);
-        is_wanted && grown < SAMPLE_GROWTH_MAX
+        is_wanted && is_process_small()
     }
 
     /// Whether the object is as it was.

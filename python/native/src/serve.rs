@@ -12,6 +12,7 @@ mod queries;
 mod sessions;
 mod ticks;
 mod tries;
+mod undoing;
 
 use crate::activity::SharedActivity;
 use crate::encode::Draws;
@@ -29,6 +30,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use undoing::Undoing;
 
 /// Replies that are gathered before they are written: more only delays the first of them.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
@@ -69,6 +71,8 @@ pub(crate) fn serve(fd: RawFd, activity_fd: RawFd, host: Bound<'_, PyAny>) -> Py
         wall_ns: 0,
         entropy: 0,
         slot: 0,
+        undoing: Undoing::new(),
+        result: None,
         host,
     };
     server.run()
@@ -101,6 +105,10 @@ struct Server<'py> {
     wall_ns: u64,
     entropy: u64,
     slot: u64,
+    /// What is kept of slots that may be undone.
+    undoing: Undoing<'py>,
+    /// What the last call returned, where that is kept.
+    result: Option<Bound<'py, PyAny>>,
     host: Bound<'py, PyAny>,
 }
 
@@ -135,6 +143,7 @@ impl<'py> Server<'py> {
                 }
             }
             self.reap()?;
+            self.reap_trial()?;
             self.flush()?;
             if !self.wait_and_read(&mut inbox)? {
                 return Ok(());
@@ -144,12 +153,14 @@ impl<'py> Server<'py> {
 
     fn wait_and_read(&mut self, inbox: &mut Inbox) -> PyResult<bool> {
         let py = self.host.py();
-        if self.children.is_empty() {
+        let trial = self.undoing.trial();
+        if self.children.is_empty() && trial.is_none() {
             let stream = &mut self.stream;
             return Ok(py.detach(|| inbox.read(stream))?);
         }
         let mut fds = vec![self.stream.as_raw_fd()];
         fds.extend(self.children.iter().map(|(_, fd)| *fd));
+        fds.extend(trial);
         py.detach(|| wait::until_readable(&fds))?;
         self.stream.set_nonblocking(true)?;
         let read = inbox.read(&mut self.stream);
@@ -173,7 +184,13 @@ impl<'py> Server<'py> {
         let mut body = FrameBody(body);
         match kind {
             request::HELLO => self.hello(body.0),
-            request::EXECUTE => self.execute(&mut body),
+            request::EXECUTE => {
+                // What comes before a slot that is decided is decided too.
+                self.undoing.decided(u64::MAX);
+                self.execute(&mut body)
+            }
+            request::EXECUTE_AHEAD => self.execute_ahead(&mut body),
+            request::UNDO => self.undo(&mut body),
             request::QUERY => self.query(&mut body),
             request::SNAPSHOT => self.snapshot(&mut body),
             request::RESTORE => self.restore(&mut body),
@@ -197,7 +214,7 @@ impl<'py> Server<'py> {
             .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
             .extract()?;
         self.waiters = self.host.call_method0("waiters")?.extract()?;
-        self.take_objects(objects);
+        self.take_objects(objects)?;
         self.budgets = budgets;
         // Reads ask for it too, for a cache by instance.
         let mut numbers: Vec<&u32> = self.objects.keys().collect();
@@ -212,17 +229,21 @@ impl<'py> Server<'py> {
             _ => Checking::Sample,
         };
         self.reads.begin(checking, liars);
+        self.undoing.begin(checking);
         let start = self.outbox.begin(reply::READY);
         self.outbox.0.extend_from_slice(&answer);
         self.outbox.end(start);
         Ok(())
     }
 
-    fn take_objects(&mut self, objects: HashMap<u32, Bound<'py, PyAny>>) {
+    fn take_objects(&mut self, objects: HashMap<u32, Bound<'py, PyAny>>) -> PyResult<()> {
         let known = objects.iter();
         let known = known.map(|(number, object)| (*number, object.clone().unbind()));
         turn::objects_are(known.collect());
         self.objects = objects;
+        let methods = self.host.call_method0("undo_methods")?;
+        self.undoing.objects_are(methods.extract()?);
+        Ok(())
     }
 
     fn execute(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
@@ -255,7 +276,8 @@ impl<'py> Server<'py> {
         if turn::outside::take_outside() {
             self.outbox.put_before(&mut part, &outside_frame());
         }
-        self.outbox.end_part(&part, reply::EXECUTED);
+        let kind = self.end_slot();
+        self.outbox.end_part(&part, kind);
         Ok(())
     }
 
@@ -321,6 +343,9 @@ impl<'py> Server<'py> {
         if turn::parks() {
             may_park(&value)?;
             return Ok(Ended::Waits);
+        }
+        if self.undoing.is_open() {
+            self.result = Some(value.clone());
         }
         encode::result_into(&mut self.outbox.0, &value, &target, self.draws)
             .map_err(|error| of_a_result(value.py(), error))?;

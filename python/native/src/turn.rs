@@ -4,8 +4,9 @@
 //! The loop of the host begins and ends runs; `quorate.caller`, `quorate.park`, `quorate.after` and the methods of what they
 //! return ask here.
 
-mod agendas;
+pub(crate) mod agendas;
 pub(crate) mod followed;
+pub(crate) mod kept_agendas;
 pub(crate) mod outside;
 pub(crate) mod timers;
 

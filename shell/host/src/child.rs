@@ -6,12 +6,11 @@ use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, READ_PER_POLL, START_PATIENCE};
 use crate::output;
 use crate::process_end::{ProcessEnd, reason};
-use crate::protocol::{Greeted, Reply, put_hello, take_reply};
+use crate::protocol::{Greeted, Liars, Reply, put_hello, take_reply};
 use mio::{Interest, Token};
-use quorate_types::{ObjectId, Slot};
+use quorate_types::Slot;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -38,7 +37,7 @@ impl Process {
     pub(crate) fn start(
         config: &PythonConfig,
         objects: &[HostedObject],
-        liars: &BTreeSet<(ObjectId, String)>,
+        liars: &Liars,
         told: Slot,
     ) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;

@@ -84,6 +84,9 @@ pub const WORK_LOG_BYTES_MAX: usize = 64 << 20;
 /// they are undone repeats them, and all nodes may have to at once. About as long as the next process takes to start.
 pub const CATCHING_UP_MAX: Duration = Duration::from_millis(500);
 
+/// A process that has not undone calls by then is replaced: the next one is there sooner.
+pub const UNDO_PATIENCE: Duration = Duration::from_secs(2);
+
 /// An image is made for that only after calls of so many times as long as the last one took, so that it costs a tenth at most.
 pub const IMAGE_SHARE: u32 = 10;
 

@@ -18,12 +18,12 @@ use crate::error::HostError;
 use crate::event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 use crate::image::ObjectImage;
 use crate::limits::{
-    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, LIARS_MAX, RESTART_DELAY, RESTART_DELAY_MAX,
-    START_PATIENCE, WORK_LOG_BYTES_MAX,
+    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, RESTART_DELAY, RESTART_DELAY_MAX, START_PATIENCE,
+    WORK_LOG_BYTES_MAX,
 };
 use crate::outcomes::{SlotGathering, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
-use crate::protocol::{Greeted, Reply, Told, put_restore};
+use crate::protocol::{Greeted, Liars, Reply, Told, Undoable, put_restore};
 use crate::scratch::Scratch;
 use crate::sending::{LeftOut, send_work, with_left_out};
 use crate::watch::Watch;
@@ -32,7 +32,6 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
 use quorate_types::{ObjectId, Slot, SlotSteps, Stamp};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,8 +63,9 @@ pub(crate) struct OtherProcess {
     told: Slot,
     /// What the process said of itself. Every later one has the same code.
     greeted: Greeted,
-    /// Methods that changed their object as reads.
-    liars: BTreeSet<(ObjectId, String)>,
+    liars: Liars,
+    /// The process is asked to undo what is after this slot, and answers by then.
+    undoing: Option<(Slot, Instant)>,
     /// Calls that are not executed, of slots after the base image: skipped ones, and those that took too many steps.
     left_out: LeftOut,
     /// Results of the slot that the process is executing.
@@ -116,7 +116,7 @@ impl OtherProcess {
     ) -> Result<OtherProcess, HostError> {
         let scratch = Scratch::new(&config.scratch, waker)?;
         let told = config.quiet_upto;
-        let mut process = Process::start(&config, &objects, &BTreeSet::new(), told)?;
+        let mut process = Process::start(&config, &objects, &Liars::default(), told)?;
         let greeted = await_ready(&mut process)?;
         // Whatever changes in the objects' files from here on, they are there.
         let unkept_state = UnkeptState::Told;
@@ -143,7 +143,8 @@ impl OtherProcess {
             catching_up: CatchingUp::default(),
             last_death: None,
             ended_reads: EndedReads::default(),
-            liars: BTreeSet::new(),
+            liars: Liars::default(),
+            undoing: None,
             left_out: LeftOut::new(),
             gathered: SlotGathering::default(),
             is_unread: false,
@@ -232,7 +233,8 @@ impl OtherProcess {
             // The greeting or the image may be larger than what the socket takes at once.
             Life::Starting { process, .. } | Life::Restoring { process } => process.write(),
             Life::Up { process } => {
-                let sent = send_work(process, &mut self.work_log, &self.scratch, &self.left_out);
+                let known = (&self.left_out, self.confirmed);
+                let sent = send_work(process, &mut self.work_log, &self.scratch, known);
                 if self.work_log.is_waiting() {
                     self.catching_up.busy(Instant::now());
                 }
@@ -270,7 +272,6 @@ impl OtherProcess {
             Life::Starting { until, .. } | Life::Waiting { until } => Some(*until),
             Life::Restoring { .. } => None,
             Life::Up { .. } => self
-                .work_log
                 .is_waiting()
                 .then(|| Instant::now() + ACTIVITY_INTERVAL),
             Life::Over => None,
@@ -334,7 +335,17 @@ impl OtherProcess {
                 }
                 Some(_) | None => self.out_of_step(),
             },
-            Reply::Executed { slot, told } => self.executed(slot, told),
+            Reply::Executed {
+                slot,
+                told,
+                undoable,
+            } => self.executed(slot, told, undoable),
+            Reply::Undone { after } => self.undone(after),
+            Reply::UndoFailed {
+                object,
+                method,
+                reason,
+            } => self.undo_failed(object, method, reason),
             Reply::Queried { read, outcome } => match self.work_log.answer() {
                 Some((HostWork::Query { read: asked, .. }, _)) if *asked == read => {
                     self.watch.release();
@@ -364,7 +375,7 @@ impl OtherProcess {
     }
 
     /// The process has executed a slot; these are the last of its results.
-    fn executed(&mut self, slot: Slot, last: Vec<Told>) {
+    fn executed(&mut self, slot: Slot, last: Vec<Told>, undoable: Undoable) {
         let is_in_order = self.gathered.extend(last);
         let told = self.gathered.take();
         let asked = self.work_log.executing().filter(|(at, _)| *at == slot);
@@ -375,6 +386,7 @@ impl OtherProcess {
             return self.out_of_step();
         };
         let is_news = matches!(self.work_log.answer(), Some((_, true)));
+        self.work_log.answered_so(undoable);
         self.catching_up.executed(slot, Instant::now());
         if !self.work_log.is_waiting() {
             self.catching_up.idle();
@@ -416,14 +428,6 @@ impl OtherProcess {
         self.life = Life::Up { process };
         self.events.push(HostEvent::Up);
         self.flush();
-    }
-
-    /// What the process has executed before the read is in the work log, so a new one has the right state.
-    fn read_wrote(&mut self, object: ObjectId, method: String) {
-        if self.liars.len() < LIARS_MAX {
-            self.liars.insert((object, method.clone()));
-        }
-        self.died(&ProcessEnd::ReadWrote { object, method });
     }
 
     fn out_of_step(&mut self) {
@@ -486,6 +490,7 @@ impl OtherProcess {
             call,
             is_final,
         });
+        self.undone_by_the_next();
     }
 
     fn keep_time(&mut self) {
@@ -495,6 +500,9 @@ impl OtherProcess {
             Life::Starting { until, .. } if *until <= now => {
                 let late = std::io::Error::other("it did not answer the greeting in time");
                 self.died(&ProcessEnd::Stream(Some(late)));
+            }
+            Life::Up { .. } if self.undoing.is_some_and(|(_, until)| until <= now) => {
+                self.undo_is_late();
             }
             Life::Up { process } if self.work_log.is_waiting() => {
                 let activity = process.activity();

@@ -18,6 +18,8 @@ pub(crate) enum ProcessEnd {
         object: ObjectId,
         method: String,
     },
+    /// What it executed ahead of decisions could not be undone in it.
+    NotUndone(String),
     /// A call or a read ran longer than this.
     Late(Duration),
     /// A call took more steps than it may, and what it changed must go.
@@ -39,6 +41,7 @@ pub(crate) fn reason(ended: &ProcessEnd, status: &str) -> String {
              and the method runs as a read no more; remove the declaration or the change",
             object.0
         ),
+        ProcessEnd::NotUndone(why) => why.clone(),
         ProcessEnd::Late(limit) => {
             format!("a call ran longer than --call-timeout allows, {limit:?}")
         }
@@ -60,6 +63,7 @@ pub(crate) fn ended_read(call: Option<&RunningCall>, ended: &ProcessEnd) -> Outc
         ProcessEnd::Stream(_)
         | ProcessEnd::Broken(_)
         | ProcessEnd::ReadWrote { .. }
+        | ProcessEnd::NotUndone(_)
         | ProcessEnd::Spent
         | ProcessEnd::OtherCode => {
             format!("`{method}` ended the host process")

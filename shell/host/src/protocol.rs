@@ -17,13 +17,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 9;
+pub const HOST_PROTOCOL_VERSION: i64 = 10;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
 const QUERY: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const RESTORE: u8 = 5;
+const EXECUTE_AHEAD: u8 = 6;
+const UNDO: u8 = 7;
 
 const STEP_CALL: u8 = 0;
 const STEP_END: u8 = 1;
@@ -51,6 +53,9 @@ const READ_WROTE: u8 = 0x89;
 const SPENT: u8 = 0x8a;
 const DUE: u8 = 0x8b;
 const OUTSIDE: u8 = 0x8c;
+const EXECUTED_UNDOABLE: u8 = 0x8d;
+const UNDONE: u8 = 0x8e;
+const UNDO_FAILED: u8 = 0x8f;
 
 /// What a host says.
 #[derive(Debug, PartialEq)]
@@ -71,6 +76,7 @@ pub(crate) enum Reply {
     Executed {
         slot: Slot,
         told: Vec<Told>,
+        undoable: Undoable,
     },
     Queried {
         read: ReadId,
@@ -96,6 +102,16 @@ pub(crate) enum Reply {
     },
     /// Something is to be done outside of the objects.
     Outside,
+    /// The objects have the state back that they had after this slot.
+    Undone {
+        after: Slot,
+    },
+    /// What the class says does not undo a call of this method; the process executes nothing more.
+    UndoFailed {
+        object: ObjectId,
+        method: String,
+        reason: String,
+    },
     /// A call took more steps than it may and must leave no trace; the process executes nothing more.
     Spent {
         slot: Slot,
@@ -107,6 +123,13 @@ pub(crate) enum Reply {
         object: ObjectId,
         method: String,
     },
+}
+
+/// Whether the process can undo what it has executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Undoable {
+    No,
+    Yes,
 }
 
 /// One entry of what came of a slot, in the order in which it came.
@@ -141,17 +164,26 @@ fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
+/// Methods of objects that do not keep what their class declares of them.
+#[derive(Default)]
+pub(crate) struct Liars {
+    /// They are declared read-only and changed their object.
+    pub(crate) reads: BTreeSet<(ObjectId, String)>,
+    /// What the class says does not undo them.
+    pub(crate) undos: BTreeSet<(ObjectId, String)>,
+}
+
 /// The greeting: a map of what the host must know.
 pub(crate) fn put_hello(
     out: &mut Vec<u8>,
     config: &PythonConfig,
     objects: &[HostedObject],
-    liars: &BTreeSet<(ObjectId, String)>,
+    liars: &Liars,
     told: Slot,
 ) {
     let text = |out: &mut Vec<u8>, s: &str| put_string(out, StringKind::Text, s.as_bytes());
     frame(out, HELLO, |out| {
-        put_map(out, 12);
+        put_map(out, 13);
         text(out, "version");
         put_int(out, HOST_PROTOCOL_VERSION);
         text(out, "seed");
@@ -185,12 +217,14 @@ pub(crate) fn put_hello(
         text(out, &config.scratch.to_string_lossy());
         text(out, "quiet");
         put_int(out, told.0.cast_signed());
-        text(out, "liars");
-        put_list(out, liars.len());
-        for (object, method) in liars {
-            put_list(out, 2);
-            put_int(out, i64::from(object.0));
-            text(out, method);
+        for (key, methods) in [("liars", &liars.reads), ("unreliable", &liars.undos)] {
+            text(out, key);
+            put_list(out, methods.len());
+            for (object, method) in methods {
+                put_list(out, 2);
+                put_int(out, i64::from(object.0));
+                text(out, method);
+            }
         }
         text(out, "objects");
         put_list(out, objects.len());
@@ -208,21 +242,25 @@ pub(crate) fn put_hello(
     });
 }
 
-/// Work for the objects. A call that took too many steps is not sent, and of one that the group skips only its object; of the end of
+/// Work for the objects, ahead of decisions where `slot` is behind the last that is `confirmed`. A call that took too many steps is not sent, and of one that the group skips only its object; of the end of
 /// a session that is left out no object is told, and in such a tick no timer runs.
 pub(crate) fn put_execute(
     out: &mut Vec<u8>,
     slot: Slot,
     stamp: Stamp,
     steps: &[Step],
-    left_out: &LeftOut,
+    (left_out, confirmed): (&LeftOut, Slot),
 ) {
     let sent = |step: &&Step| is_sent(slot, step, left_out);
     let count = match left_out.is_empty() {
         true => steps.len(),
         false => steps.iter().filter(sent).count(),
     };
-    frame(out, EXECUTE, |out| {
+    let is_ahead = slot > confirmed;
+    frame(out, if is_ahead { EXECUTE_AHEAD } else { EXECUTE }, |out| {
+        if is_ahead {
+            out.extend_from_slice(&confirmed.0.to_le_bytes());
+        }
         out.extend_from_slice(&slot.0.to_le_bytes());
         out.extend_from_slice(&stamp.wall.0.to_le_bytes());
         out.extend_from_slice(&stamp.entropy.to_le_bytes());
@@ -299,6 +337,12 @@ pub(crate) fn put_restore(out: &mut Vec<u8>, slot: Slot, images: &[ObjectImage])
     });
 }
 
+pub(crate) fn put_undo(out: &mut Vec<u8>, after: Slot) {
+    frame(out, UNDO, |out| {
+        out.extend_from_slice(&after.0.to_le_bytes())
+    });
+}
+
 /// Takes the next whole reply off the front of `bytes`, and says how many bytes it was.
 pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
@@ -321,10 +365,12 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
             let (slot, told) = body.told()?;
             Reply::Outcomes { slot, told }
         }
-        EXECUTED => {
-            let (slot, told) = body.told()?;
-            Reply::Executed { slot, told }
-        }
+        EXECUTED => body.executed(Undoable::No)?,
+        EXECUTED_UNDOABLE => body.executed(Undoable::Yes)?,
+        UNDONE => Reply::Undone {
+            after: Slot(body.u64()?),
+        },
+        UNDO_FAILED => body.undo_failed()?,
         QUERIED => Reply::Queried {
             read: ReadId(body.u64()?),
             outcome: body.outcome()?,
@@ -434,6 +480,26 @@ impl<'a> Body<'a> {
         Ok((slot, told))
     }
 
+    fn executed(&mut self, undoable: Undoable) -> Result<Reply, Broken> {
+        let (slot, told) = self.told()?;
+        Ok(Reply::Executed {
+            slot,
+            told,
+            undoable,
+        })
+    }
+
+    fn undo_failed(&mut self) -> Result<Reply, Broken> {
+        let object = ObjectId(self.u32()?);
+        let length = self.u32()? as usize;
+        let method = String::from_utf8_lossy(self.bytes(length)?).into_owned();
+        Ok(Reply::UndoFailed {
+            object,
+            method,
+            reason: self.text(),
+        })
+    }
+
     fn plain(&mut self, result: StepResult) -> Result<Told, Broken> {
         self.bytes(1)?;
         Ok(Told::Result(result))
@@ -479,7 +545,12 @@ mod tests {
         let outcome = Outcome::Returned(Bytes::from_static(&[0xf6]));
         let told = vec![Told::Result(StepResult::Answered(outcome))];
         let slot = Slot(7);
-        let reply = Reply::Executed { slot, told };
+        let undoable = Undoable::No;
+        let reply = Reply::Executed {
+            slot,
+            told,
+            undoable,
+        };
         assert_eq!(take_reply(&whole), Ok(Some((reply, whole.len()))));
         whole[4] = 0x7f;
         assert!(take_reply(&whole).is_err());

@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 /// Calls that no process gets, with their outcomes.
 pub(crate) type LeftOut = BTreeMap<(Slot, u32), Outcome>;
 
-/// Sends as much of the work that waits as the process takes.
+/// Sends as much of the work that waits as the process takes; `known` are calls that are left out, and up to which slot everything
+/// is decided.
 pub(crate) fn send_work(
     process: &mut Process,
     work_log: &mut WorkLog,
     scratch: &Scratch,
-    left_out: &LeftOut,
+    known: (&LeftOut, Slot),
 ) -> Result<(), ProcessEnd> {
     loop {
         let id = process.id();
@@ -27,7 +28,7 @@ pub(crate) fn send_work(
         while let Some(outbox) = process.outbox() {
             match work_log.next_to_send() {
                 Some(HostWork::Execute { slot, stamp, steps }) => {
-                    put_execute(outbox, *slot, *stamp, steps, left_out);
+                    put_execute(outbox, *slot, *stamp, steps, known);
                 }
                 Some(HostWork::Query {
                     read,

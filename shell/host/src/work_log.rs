@@ -7,6 +7,7 @@ use crate::activity::{Activity, Doing};
 use crate::arguments::CallView;
 use crate::event::RunningCall;
 use crate::image::ObjectImage;
+use crate::protocol::Undoable;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
 use quorate_types::{ObjectId, Slot, Stamp, Step};
@@ -50,6 +51,8 @@ struct Entry {
     /// Whether its outcome was told: a new process repeats calls and restores silently, and skips
     /// queries and snapshots.
     is_told: bool,
+    /// Whether the present process has executed it and can undo it.
+    undoable: Undoable,
 }
 
 /// The work since the base image.
@@ -72,6 +75,7 @@ impl WorkLog {
         self.entries.push_back(Entry {
             work,
             is_told: false,
+            undoable: Undoable::No,
         });
     }
 
@@ -124,6 +128,9 @@ impl WorkLog {
     pub(crate) fn rewind(&mut self) {
         self.sent = 0;
         self.answered = 0;
+        for entry in &mut self.entries {
+            entry.undoable = Undoable::No;
+        }
     }
 
     /// The next work to send, if any is left.
@@ -226,6 +233,25 @@ impl WorkLog {
         self.sent -= last + 1;
         self.answered = self.answered.saturating_sub(last + 1);
         self.base = Some((slot, images));
+    }
+
+    /// The execution that was answered last can be undone in the present process, or not.
+    pub(crate) fn answered_so(&mut self, undoable: Undoable) {
+        let last = self.answered.checked_sub(1);
+        if let Some(entry) = last.and_then(|last| self.entries.get_mut(last)) {
+            entry.undoable = undoable;
+        }
+    }
+
+    /// Whether the present process can undo all that it has of slots after `after`.
+    pub(crate) fn can_undo(&self, after: Slot) -> bool {
+        let sent = self.entries.range(..self.sent);
+        sent.into_iter().all(|entry| match entry.work {
+            HostWork::Execute { slot, .. } => slot <= after || entry.undoable == Undoable::Yes,
+            // It may be on its way from the process.
+            HostWork::Snapshot { slot, .. } => slot <= after || entry.is_told,
+            HostWork::Query { .. } | HostWork::Restore { .. } => true,
+        })
     }
 
     /// Takes out the calls of slots after `after`, and images of such states. Says whether the present process has one of them, if

@@ -35,6 +35,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_held(now, out);
         self.refuse_unserved(now, out);
         self.speculate(now, out);
+        self.time_objects(now);
     }
 
     /// Refuses parked calls, and reads that wait for objects which may never go on, so that clients ask another node: its answered keepalives

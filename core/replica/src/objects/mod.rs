@@ -6,6 +6,7 @@
 pub(crate) mod execution;
 pub(crate) mod outcomes;
 pub(crate) mod pipeline;
+pub(crate) mod repeating;
 pub(crate) mod results;
 pub(crate) mod snapshots;
 pub(crate) mod speculation;

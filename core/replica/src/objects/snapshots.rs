@@ -8,6 +8,7 @@ use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::local::opens::Opener;
 use crate::objects::pipeline::Work;
+use crate::objects::repeating::Repeating;
 use crate::objects::turns::{Elsewhere, Round};
 use crate::replicated::Frozen;
 use crate::replicated::kept::KeptReplies;
@@ -49,6 +50,8 @@ pub(crate) struct Checkpoints {
     /// At the newest stable checkpoint.
     trimmed: Weight,
     is_submitted: bool,
+    /// What executing has taken since the last checkpoint.
+    repeating: Repeating,
     taking: Option<Taking>,
     /// The replicas take a large snapshot in turns.
     pub(crate) round: Option<Round>,
@@ -184,7 +187,16 @@ impl<O: Ordering> Replica<O> {
         let is_much = commands >= policy.commands || self.log_bytes(policy) >= policy.bytes_large;
         (is_much && self.has_log_grown(policy, 1))
             || commands >= policy.commands_hard
+            || self.takes_long_to_repeat(policy)
             || self.log_bytes(policy) >= policy.bytes_hard
+    }
+
+    /// Whether a node that starts again would take long to repeat what was executed since the last checkpoint, which is done with.
+    /// Claim rp-149.
+    fn takes_long_to_repeat(&self, policy: CheckpointPolicy) -> bool {
+        let kept = &self.checkpoints;
+        let is_done_with = !kept.is_busy() && self.agreement.stable() >= kept.decided;
+        is_done_with && kept.repeating.is_long(policy.execution)
     }
 
     /// Whether the last checkpoint is done with, and the log since has a `part`-th of the bytes that make the next one due. One
@@ -203,6 +215,13 @@ impl<O: Ordering> Replica<O> {
     /// What the log since the last checkpoint counts.
     fn log_bytes(&self, policy: CheckpointPolicy) -> u64 {
         self.log_after(policy, self.checkpoints.last)
+    }
+
+    /// Whether the objects execute from here on.
+    pub(crate) fn time_objects(&mut self, now: Time) {
+        let is_busy = self.pipeline.is_awaited() || self.speculation.is_awaited();
+        let is_working = is_busy && self.host_down_at.is_none();
+        self.checkpoints.repeating.look(now, is_working);
     }
 
     /// Submits a checkpoint unless one is being ordered.
@@ -247,6 +266,7 @@ impl<O: Ordering> Replica<O> {
             && !is_still
             && !self.checkpoints.is_busy()
             && !self.quarantine.is_diverged();
+        self.checkpoints.repeating.checkpoint_decided(is_possible);
         if is_possible {
             self.checkpoints.taking = Some(Taking {
                 slot,
@@ -321,6 +341,7 @@ impl<O: Ordering> Replica<O> {
             .taking
             .take_if(|taking| taking.slot == slot);
         let Some(taking) = taking else { return };
+        self.checkpoints.repeating.snapshot_taken(now);
         let replicated = taking.digest;
         let digest = Digest { replicated, state };
         self.shows_at_reset(now, slot, digest, out);

@@ -84,6 +84,12 @@ impl Speculation {
         self.undoing.is_some()
     }
 
+    /// Whether the objects have not answered everything that they were given ahead.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let last = self.ahead.back();
+        last.is_some_and(|ahead| ahead.results.is_none())
+    }
+
     pub(crate) fn counted(&self) -> Speculated {
         self.counted
     }

@@ -52,6 +52,38 @@ fn a_client_may_ask_for_a_checkpoint_and_every_replica_takes_it() {
     }
 }
 
+/// Claim rp-149.
+#[test]
+fn calls_that_took_long_are_soon_in_a_snapshot_however_few_they_are() {
+    let policy = CheckpointPolicy {
+        execution: Duration::from_millis(2_000),
+        ..CheckpointPolicy::default()
+    };
+    let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+    let session = world.open(0, 5);
+    let mut sequence = 0;
+    let mut works = |world: &mut World, ms: u64| {
+        sequence += 1;
+        world.nodes[0].objects.answers_left = Some(0);
+        world.call(0, 5, id(session, sequence), "a");
+        world.pass(Duration::from_millis(ms));
+        world.nodes[0].objects.answers_left = None;
+        world.run();
+        world.pass(Duration::from_millis(10));
+        world.nodes[0].replica.status().snapshot
+    };
+    assert_eq!(works(&mut world, 1_500), Slot::ZERO);
+    world.pass(Duration::from_millis(5_000));
+    assert_eq!(works(&mut world, 100), Slot::ZERO, "pauses do not count");
+    let first = works(&mut world, 500);
+    assert!(first > Slot::ZERO);
+    for at in 0..3 {
+        let status = world.nodes[at].replica.status();
+        assert_eq!(status.stable, first, "every replica takes it");
+    }
+    assert_eq!(works(&mut world, 100), first, "it counts from there");
+}
+
 /// Claim rp-14.
 #[test]
 fn the_log_is_trimmed_only_when_a_majority_holds_equal_snapshots() {

@@ -160,6 +160,7 @@ impl Setup {
                 bytes_hard: 64 << 10,
                 // The blocks of these logs are as small as their batches.
                 slot_bytes: 0,
+                execution: execution(seed),
             },
             session_expiry: r.millis(3000, 20_000),
             sessions_max: if r.chance(250) {
@@ -349,6 +350,14 @@ impl Setup {
 /// The incarnation with which a node's first directory is made.
 pub(super) fn founding(node: NodeId) -> Incarnation {
     Incarnation(u64::from(node.0))
+}
+
+fn execution(seed: u64) -> Duration {
+    let mut random = Random::new(seed, "execution", 0);
+    match random.chance(500) {
+        true => Duration(u64::MAX),
+        false => random.millis(20, 2_000),
+    }
 }
 
 fn kept(seed: u64) -> KeptLimits {

@@ -28,6 +28,10 @@ impl<'py> Server<'py> {
         let changes = self.host.call_method0("take_changes")?;
         let (made, waiters, dropped): Changes<'py> = changes.extract()?;
         self.waiters.extend(waiters);
+        if !made.is_empty() {
+            let methods = self.host.call_method0("undo_methods")?;
+            self.undoing.objects_made(methods.extract()?);
+        }
         for (number, object) in made {
             numbers::touch(&object);
             turn::object_made(number, object.clone().unbind());

@@ -11,7 +11,7 @@ impl Server<'_> {
     /// A call of an object has ended, or parks.
     #[inline]
     pub(super) fn tell_followers(
-        &self,
+        &mut self,
         object: u32,
         payload: &[u8],
         is_spent: bool,
@@ -22,6 +22,8 @@ impl Server<'_> {
         if quorate_types::cancelled(payload).is_some() || !turn::leaves_trace() {
             return Ok(());
         }
+        // The feed keeps it.
+        self.undoing.spoil();
         let payload = PyBytes::new(self.host.py(), payload);
         let told = (object, self.slot, self.wall_ns, payload);
         self.host.call_method1("followed", told)?;
@@ -31,7 +33,7 @@ impl Server<'_> {
     /// An object was told of the end of a session.
     #[inline]
     pub(super) fn tell_followers_of_end(
-        &self,
+        &mut self,
         object: u32,
         session: SessionId,
         is_spent: bool,

@@ -68,7 +68,7 @@ impl<'py> Server<'py> {
         }
         match self.host.call_method1("restore", (images,)) {
             Ok(objects) => {
-                self.take_objects(objects.extract()?);
+                self.take_objects(objects.extract()?)?;
                 self.waiters = self.host.call_method0("waiters")?.extract()?;
                 turn::restored(agendas);
                 if let Some(due) = turn::due_news(true) {

@@ -22,6 +22,9 @@ impl<'py> Server<'py> {
         let kind = body.bytes(1)?[0];
         let slot = Slot(self.slot);
         let place = CallPlace { slot, index };
+        if kind != STEP_CALL {
+            self.undoing.spoil();
+        }
         match kind {
             STEP_CALL => {
                 let session = SessionId(body.u64()?);
@@ -32,7 +35,12 @@ impl<'py> Server<'py> {
                 let caller = Some(CommandId { session, sequence });
                 turn::begin(object, caller, place, Wall(self.wall_ns));
                 self.activity.begin(self.slot, index, object);
+                let kept = self.before_call(object, index, payload)?;
+                let start = self.outbox.0.len();
                 let is_spent = self.is_spent_by(object, payload)?;
+                if let Some(kept) = kept {
+                    self.after_call(kept, start)?;
+                }
                 self.tell_followers(object, payload, is_spent)?;
                 let may_have_changed = turn::leaves_trace();
                 let mut answers = turn::end();

@@ -138,6 +138,7 @@ impl Server<'_> {
         let Some((origin, payload)) = turn::try_again(object, id, now) else {
             return Ok(false);
         };
+        self.undoing.spoil();
         // Each try draws other random numbers than the step that it follows.
         let stream = origin.slot.0.rotate_left(32) ^ u64::from(origin.index) ^ self.entropy;
         environment::enter(self.wall_ns, stream, place.slot.0, place.index);

@@ -4,6 +4,9 @@ use quorate_types::{Agenda, CommandId, SessionId, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// What is to come for some objects, as it was; `None` where nothing was.
+pub(crate) type AgendasBefore = BTreeMap<u32, Option<Arc<Agenda>>>;
+
 /// What is to come for each object. Objects without an entry have nothing to come.
 pub(crate) struct Agendas {
     /// Shared with what is kept of an object while a call of it runs: that copies nothing unless the call changes it.
@@ -16,6 +19,8 @@ pub(crate) struct Agendas {
     dues: BTreeSet<(Wall, u32)>,
     /// Invariant: the sum of the counts in `seen`.
     parked: usize,
+    /// Agendas as they were before they changed, while that is kept.
+    before: Option<AgendasBefore>,
 }
 
 impl Agendas {
@@ -26,6 +31,7 @@ impl Agendas {
             seen: BTreeMap::new(),
             dues: BTreeSet::new(),
             parked: 0,
+            before: None,
         }
     }
 
@@ -38,25 +44,56 @@ impl Agendas {
         self.all.get(&object).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn get_mut(&mut self, object: u32) -> Option<&mut Agenda> {
-        let agenda = self.all.get_mut(&object)?;
+    pub(crate) fn keep_changed(&mut self) {
+        self.before = Some(AgendasBefore::new());
+    }
+
+    pub(crate) fn take_kept(&mut self) -> AgendasBefore {
+        self.before.take().unwrap_or_default()
+    }
+
+    pub(crate) fn put_back(&mut self, before: AgendasBefore) {
+        for (object, agenda) in before {
+            self.changed.insert(object);
+            match agenda {
+                Some(agenda) => self.all.insert(object, agenda),
+                None => self.all.remove(&object),
+            };
+        }
+    }
+
+    /// The agenda of an object is about to change.
+    fn changes(&mut self, object: u32) {
         self.changed.insert(object);
-        Some(Arc::make_mut(agenda))
+        if let Some(before) = &mut self.before {
+            let all = &self.all;
+            before
+                .entry(object)
+                .or_insert_with(|| all.get(&object).cloned());
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, object: u32) -> Option<&mut Agenda> {
+        if !self.all.contains_key(&object) {
+            return None;
+        }
+        self.changes(object);
+        self.all.get_mut(&object).map(Arc::make_mut)
     }
 
     /// That of an object, which is empty at first.
     pub(crate) fn of(&mut self, object: u32) -> &mut Agenda {
-        self.changed.insert(object);
+        self.changes(object);
         Arc::make_mut(self.all.entry(object).or_default())
     }
 
     pub(crate) fn put(&mut self, object: u32, agenda: Arc<Agenda>) {
-        self.changed.insert(object);
+        self.changes(object);
         self.all.insert(object, agenda);
     }
 
     pub(crate) fn remove(&mut self, object: u32) -> Agenda {
-        self.changed.insert(object);
+        self.changes(object);
         self.all
             .remove(&object)
             .map(Arc::unwrap_or_clone)

@@ -4,10 +4,12 @@
 use super::{Death, Life, OtherProcess};
 use crate::ended_reads::EndedReads;
 use crate::event::HostEvent;
+use crate::limits::{LIARS_MAX, UNDO_PATIENCE};
 use crate::outcomes::fit;
 use crate::process_end::ProcessEnd;
+use crate::protocol::put_undo;
 use crate::work_log::Sent;
-use quorate_types::{Outcome, Slot};
+use quorate_types::{ObjectId, Outcome, Slot};
 use std::time::Instant;
 
 impl OtherProcess {
@@ -55,9 +57,10 @@ impl OtherProcess {
         self.died(&ProcessEnd::Spent);
     }
 
-    /// A process that has something that is undone is replaced by one that does not get it, and one that has not begun by one that
-    /// knows what was printed.
+    /// A process that has something that is undone undoes it, if it can. Else it is replaced by one that does not get it, and one that
+    /// has not begun by one that knows what was printed.
     pub(crate) fn undo(&mut self, after: Slot) {
+        let can_undo = self.undoing.is_none() && self.work_log.can_undo(after);
         let undone = self.work_log.undo(after);
         self.left_out.retain(|(slot, _), _| *slot <= after);
         self.newest = self.newest.min(after);
@@ -83,10 +86,73 @@ impl OtherProcess {
             }
         }
         let is_up = matches!(self.life, Life::Up { .. });
-        if is_told || undone == Some(Sent::Already) || undone.is_some() && !is_up {
+        let is_busy = self.undoing.is_some();
+        if is_busy || is_told || undone == Some(Sent::Already) || undone.is_some() && !is_up {
+            if can_undo && undone == Some(Sent::Already) && self.ask_undo(after) {
+                return;
+            }
             self.replace();
         }
         self.events.push(HostEvent::Undone { after });
+    }
+
+    /// Asks the process to undo what it has of slots after `after`.
+    fn ask_undo(&mut self, after: Slot) -> bool {
+        let Life::Up { process } = &mut self.life else {
+            return false;
+        };
+        let Some(outbox) = process.outbox() else {
+            return false;
+        };
+        put_undo(outbox, after);
+        self.undoing = Some((after, Instant::now() + UNDO_PATIENCE));
+        true
+    }
+
+    /// Whether the process owes an answer.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.undoing.is_some() || self.work_log.is_waiting()
+    }
+
+    /// The process has undone what it was asked to.
+    pub(super) fn undone(&mut self, after: Slot) {
+        match self.undoing.take() {
+            Some((asked, _)) if asked == after => self.events.push(HostEvent::Undone { after }),
+            Some(_) | None => self.out_of_step(),
+        }
+    }
+
+    /// What a class says does not undo a method: it is not used again.
+    pub(super) fn undo_failed(&mut self, object: ObjectId, method: String, reason: String) {
+        if self.liars.undos.len() < LIARS_MAX {
+            self.liars.undos.insert((object, method));
+        }
+        self.died(&ProcessEnd::NotUndone(reason));
+    }
+
+    /// The process is busy for too long with undoing.
+    pub(super) fn undo_is_late(&mut self) {
+        let late = format!(
+            "the host process has not undone calls within {UNDO_PATIENCE:?}: the state is made anew without them"
+        );
+        self.died(&ProcessEnd::NotUndone(late));
+    }
+
+    /// The process has ended: the next one gets nothing of what it was to undo.
+    pub(super) fn undone_by_the_next(&mut self) {
+        if let Some((after, _)) = self.undoing.take() {
+            // The next process tells what is due, if anything is.
+            self.events.push(HostEvent::Due { at: None });
+            self.events.push(HostEvent::Undone { after });
+        }
+    }
+
+    /// What the process has executed before the read is in the work log, so a new one has the right state.
+    pub(super) fn read_wrote(&mut self, object: ObjectId, method: String) {
+        if self.liars.reads.len() < LIARS_MAX {
+            self.liars.reads.insert((object, method.clone()));
+        }
+        self.died(&ProcessEnd::ReadWrote { object, method });
     }
 
     fn replace(&mut self) {
@@ -100,6 +166,7 @@ impl OtherProcess {
             }
             ended @ (Life::Waiting { .. } | Life::Over) => ended,
         };
+        self.undoing = None;
         self.gathered.take();
         self.is_unread = false;
         self.watch.release();

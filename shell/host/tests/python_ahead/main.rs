@@ -3,6 +3,7 @@
 //! Needs an interpreter with the package installed, as `python.rs`.
 
 mod driving;
+mod in_place;
 mod undone;
 
 use driving::{OBJECT, call, drive, executed, host_of, one};

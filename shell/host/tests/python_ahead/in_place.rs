@@ -1,0 +1,282 @@
+//! Slots that were executed ahead of decisions, and that the process undoes itself because the class says how.
+
+use crate::driving::{OBJECT, call, drive, executed, host_of, one};
+use quorate_host::{Host, HostEvent, call_payload, returned_int};
+use quorate_ordering::ReadId;
+use quorate_types::{Outcome, Slot, SlotResults, Stamp, Wall};
+use std::time::Instant;
+
+fn ledger() -> Host {
+    // An image of its own, which the host makes where calls take long, would have the process replaced.
+    let mut host = host_of("undoing:Ledger", |python| python.with_snapshots = false);
+    host.execute(Slot(1), stamp(1), one("deposit", &[1]));
+    until_executed(&mut host, 1);
+    host
+}
+
+fn stamp(seconds: u64) -> Stamp {
+    Stamp {
+        wall: Wall(seconds * 1_000_000_000),
+        entropy: seconds,
+    }
+}
+
+fn until(host: &mut Host, is_last: impl Fn(&HostEvent) -> bool) -> Vec<HostEvent> {
+    drive(host, |seen| seen.iter().any(&is_last))
+}
+
+fn until_executed(host: &mut Host, slot: u64) -> Vec<HostEvent> {
+    until(
+        host,
+        |event| matches!(event, HostEvent::Executed { slot: at, .. } if at.0 == slot),
+    )
+}
+
+fn until_undone(host: &mut Host, after: u64) -> Vec<HostEvent> {
+    until(host, |event| {
+        *event == HostEvent::Undone { after: Slot(after) }
+    })
+}
+
+fn read(host: &mut Host, method: &str) -> Outcome {
+    host.query(ReadId(9), OBJECT, call_payload(method, &[]));
+    let seen = until(host, |event| matches!(event, HostEvent::Queried { .. }));
+    let mut outcomes = seen.into_iter().filter_map(|event| match event {
+        HostEvent::Queried { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    outcomes.next().unwrap()
+}
+
+/// The reason why the host went down, if it did.
+fn down(seen: &[HostEvent]) -> Option<&str> {
+    seen.iter().find_map(|event| match event {
+        HostEvent::Down { reason, .. } => Some(&reason[..]),
+        _ => None,
+    })
+}
+
+/// Claim rp-145.
+#[test]
+fn what_the_class_can_undo_is_undone_in_the_process_from_the_last_slot_to_the_first() {
+    let mut host = ledger();
+    let first = host.process_id();
+    host.speculate(Slot(2), stamp(2), one("deposit", &[10]));
+    host.speculate(
+        Slot(3),
+        stamp(3),
+        vec![call(0, "double", &[]), call(1, "deposit", &[4])],
+    );
+    host.speculate(Slot(4), stamp(4), one("note", &[7, 8]));
+    assert!(until_executed(&mut host, 4).contains(&executed(2, 11)));
+    host.undo(Slot(2));
+    until_undone(&mut host, 2);
+    assert_eq!(read(&mut host, "total"), returned_int(11));
+    assert_eq!(read(&mut host, "entries"), returned_int(0));
+    host.undo(Slot(1));
+    until_undone(&mut host, 1);
+    host.execute(Slot(2), stamp(2), one("plain", &[5]));
+    assert!(until_executed(&mut host, 2).contains(&executed(2, 6)));
+    assert_eq!(host.process_id(), first, "it was never replaced");
+}
+
+/// Claim rp-145.
+#[test]
+fn what_is_decided_is_not_undone_and_nothing_is_kept_of_it() {
+    let mut host = ledger();
+    let first = host.process_id();
+    for slot in 2..6 {
+        host.speculate(Slot(slot), stamp(slot), one("deposit", &[10]));
+        until_executed(&mut host, slot);
+        host.confirm(Slot(slot - 1));
+    }
+    host.undo(Slot(4));
+    until_undone(&mut host, 4);
+    assert_eq!(read(&mut host, "total"), returned_int(31));
+    assert_eq!(host.process_id(), first);
+}
+
+/// Claim rp-146.
+#[test]
+fn time_randomness_and_timers_are_as_if_what_is_undone_had_never_run() {
+    let mut host = ledger();
+    let first = host.process_id();
+    let mut other = ledger();
+    host.speculate(Slot(2), stamp(7), one("gamble", &[]));
+    host.speculate(Slot(3), stamp(9), one("later", &[100]));
+    let seen = until_executed(&mut host, 3);
+    let is_second = |event: &&HostEvent| matches!(event, HostEvent::Executed { slot: Slot(2), .. });
+    let ahead = seen.iter().find(is_second).cloned();
+    let due = Some(Wall(14_000_000_000));
+    assert!(seen.contains(&HostEvent::Due { at: due }), "{seen:?}");
+    host.undo(Slot(1));
+    let seen = until_undone(&mut host, 1);
+    assert!(seen.contains(&HostEvent::Due { at: None }), "{seen:?}");
+    assert_eq!(
+        read(&mut host, "now"),
+        returned_int(1),
+        "the time of the last slot that counts"
+    );
+    assert_eq!(read(&mut host, "drawn"), returned_int(0));
+    let mut told = Vec::new();
+    for each in [&mut host, &mut other] {
+        each.execute(Slot(2), stamp(7), one("gamble", &[]));
+        each.execute(Slot(3), stamp(8), one("later", &[1]));
+        let mut seen = until_executed(each, 3);
+        seen.retain(|event| !matches!(event, HostEvent::Up));
+        told.push(seen);
+    }
+    assert_eq!(told[0], told[1], "as a host that executed nothing ahead");
+    let decided = told[1].iter().find(is_second).cloned();
+    assert_eq!(
+        ahead, decided,
+        "what runs before the call draws nothing of it"
+    );
+    assert_eq!(host.process_id(), first);
+}
+
+/// Claim rp-146.
+#[test]
+fn a_call_that_raised_or_that_the_class_cannot_undo_has_the_process_replaced() {
+    for calls in [
+        vec![call(0, "half", &[10])],
+        vec![call(0, "fail", &[10])],
+        vec![call(0, "plain", &[10])],
+        vec![call(0, "deposit", &[10]), call(1, "plain", &[10])],
+    ] {
+        let mut host = ledger();
+        let first = host.process_id();
+        host.speculate(Slot(2), stamp(2), calls.clone());
+        host.speculate(Slot(3), stamp(3), one("deposit", &[100]));
+        until_executed(&mut host, 3);
+        // The last one alone can be undone.
+        host.undo(Slot(2));
+        until_undone(&mut host, 2);
+        assert_eq!(host.process_id(), first, "{calls:?}");
+        host.undo(Slot(1));
+        until_undone(&mut host, 1);
+        assert_eq!(read(&mut host, "total"), returned_int(1), "{calls:?}");
+        assert_ne!(host.process_id(), first, "{calls:?}");
+    }
+}
+
+/// Claim rp-147.
+#[test]
+fn an_undo_that_lies_is_named_and_not_used_again() {
+    let mut host = ledger();
+    let first = host.process_id();
+    host.speculate(Slot(2), stamp(2), one("lie", &[3]));
+    host.speculate(Slot(3), stamp(3), one("deposit", &[100]));
+    until_executed(&mut host, 3);
+    host.undo(Slot(1));
+    let seen = until_undone(&mut host, 1);
+    let reason = down(&seen).expect("it is told");
+    for part in [
+        "`_undo_lie` of Ledger",
+        "`lie`",
+        "`lies`",
+        "@quorate.undoes",
+    ] {
+        assert!(reason.contains(part), "{part} in {reason}");
+    }
+    assert_eq!(read(&mut host, "total"), returned_int(1));
+    let second = host.process_id();
+    assert_ne!(second, first);
+    host.speculate(Slot(2), stamp(2), one("lie", &[3]));
+    until_executed(&mut host, 2);
+    host.undo(Slot(1));
+    let seen = until_undone(&mut host, 1);
+    assert_eq!(down(&seen), None, "it is replaced without a try");
+    assert_eq!(read(&mut host, "total"), returned_int(1));
+    assert_ne!(host.process_id(), second);
+    let third = host.process_id();
+    host.speculate(Slot(2), stamp(2), one("deposit", &[3]));
+    until_executed(&mut host, 2);
+    host.undo(Slot(1));
+    until_undone(&mut host, 1);
+    assert_eq!(host.process_id(), third, "others are used");
+}
+
+/// Claim rp-148.
+#[test]
+fn an_undo_that_raises_or_does_not_end_is_as_if_there_were_none() {
+    for (method, part) in [("stumble", "no way back"), ("linger", "within 2s")] {
+        let mut host = ledger();
+        host.speculate(Slot(2), stamp(2), one(method, &[10]));
+        until_executed(&mut host, 2);
+        host.undo(Slot(1));
+        let seen = until_undone(&mut host, 1);
+        let reason = down(&seen).expect("it is told");
+        assert!(reason.contains(part), "{part} in {reason}");
+        assert_eq!(read(&mut host, "total"), returned_int(1));
+    }
+}
+
+/// A read that was asked of the state that is undone is answered before that is told, so that the replica asks again.
+#[test]
+fn a_read_of_the_undone_state_is_answered_before_it_is_told_as_undone() {
+    let mut host = ledger();
+    let first = host.process_id();
+    host.speculate(Slot(2), stamp(2), one("deposit", &[10]));
+    until_executed(&mut host, 2);
+    host.query(ReadId(5), OBJECT, call_payload("total", &[]));
+    host.flush();
+    host.undo(Slot(1));
+    let undone = HostEvent::Undone { after: Slot(1) };
+    let answered = HostEvent::Queried {
+        read: ReadId(5),
+        outcome: returned_int(11),
+    };
+    let seen = until_undone(&mut host, 1);
+    assert_eq!(seen, [answered, HostEvent::Due { at: None }, undone]);
+    assert_eq!(read(&mut host, "total"), returned_int(1));
+    assert_eq!(host.process_id(), first);
+}
+
+/// The process ends in the middle of undoing.
+#[test]
+fn a_process_that_is_killed_while_it_undoes_is_replaced() {
+    let mut host = ledger();
+    let first = host.process_id().unwrap();
+    host.speculate(Slot(2), stamp(2), one("linger", &[10]));
+    until_executed(&mut host, 2);
+    host.undo(Slot(1));
+    host.flush();
+    let killed = rustix::process::Pid::from_raw(first.cast_signed()).unwrap();
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    let seen = until_undone(&mut host, 1);
+    assert!(down(&seen).is_some(), "{seen:?}");
+    assert_eq!(read(&mut host, "total"), returned_int(1));
+    host.execute(Slot(2), stamp(2), one("deposit", &[5]));
+    let results = SlotResults::from(vec![returned_int(6)]);
+    let slot = Slot(2);
+    let seen = until_executed(&mut host, 2);
+    assert!(seen.contains(&HostEvent::Executed { slot, results }));
+}
+
+/// How long it takes until the first answer after sixteen slots were undone, with an undo and without, for an object of so many
+/// entries of 100 letters: `QUORATE_UNDO_ENTRIES=500000 cargo test -p quorate-host --test python_ahead -- first_answer --nocapture`.
+#[test]
+fn the_first_answer_after_sixteen_slots_were_undone_comes_from_the_same_process() {
+    let entries = std::env::var("QUORATE_UNDO_ENTRIES").map_or(100, |told| told.parse().unwrap());
+    for (method, is_undone_in_place) in [("deposit", true), ("plain", false)] {
+        let mut host = host_of("undoing:Ledger", |_| {});
+        host.execute(Slot(1), stamp(1), one("fill", &[entries]));
+        until_executed(&mut host, 1);
+        // The next process begins with this image, as it would in a group that has taken snapshots.
+        host.take_snapshot(Slot(1));
+        until(&mut host, |event| matches!(event, HostEvent::Imaged { .. }));
+        let first = host.process_id();
+        for slot in 2..18 {
+            host.speculate(Slot(slot), stamp(slot), one(method, &[1]));
+        }
+        until_executed(&mut host, 17);
+        let began = Instant::now();
+        host.undo(Slot(1));
+        until_undone(&mut host, 1);
+        host.execute(Slot(2), stamp(2), one("deposit", &[5]));
+        assert!(until_executed(&mut host, 2).contains(&executed(2, 5)));
+        println!("{entries} entries, {method}: {:?}", began.elapsed());
+        assert_eq!(host.process_id() == first, is_undone_in_place, "{method}");
+    }
+}

@@ -35,6 +35,8 @@ impl Level {
     pub const BROADCAST: Level = Level(26);
     /// Since this one clients may ask for tentative replies: [`crate::FromClient::Early`].
     pub const EARLY: Level = Level(27);
+    /// Since this one a leader may multicast values, where a view names [`crate::OrderingName::RingPaxos`].
+    pub const MULTICAST: Level = Level(28);
 }
 
 impl Levels {

@@ -5,11 +5,12 @@
 use crate::LimitsConfig;
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
+use crate::config_members::check_members;
 use crate::ordering_word;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, FastQuorums, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId,
+    ClusterId, FastQuorums, GroupId, Incarnation, Level, Levels, Member, NodeId, NodeSet, ObjectId,
     ObjectSpec, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct NodeConfig {
         with = "ordering_word"
     )]
     pub ordering: OrderingName,
+    /// The level of the first view, where it is higher than its ordering takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u16>,
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -346,7 +350,7 @@ impl NodeConfig {
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
-        self.limits.check()?;
+        self.limits.check(self.tls.is_some())?;
         if (1..HOST_MEMORY_LEAST).contains(&self.host_memory) {
             return Err(format!(
                 "host_memory: takes at least {HOST_MEMORY_LEAST} bytes, which the interpreter needs, or 0 for no limit"
@@ -396,7 +400,10 @@ impl NodeConfig {
             quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: self.ordering.level(),
+            level: self
+                .ordering
+                .level()
+                .max(self.level.map_or(Level::UNNAMED, Level)),
             ordering: self.ordering,
             persistence: match self.persist {
                 PersistConfig::Disk => Persistence::Disk,
@@ -489,31 +496,6 @@ impl ObjectConfig {
             arguments: self.arguments().expect("checked when it was read"),
         }
     }
-}
-
-/// Refuses members that nobody could reach, or tell apart.
-fn check_members(key: &str, members: &[MemberConfig]) -> Result<(), String> {
-    for (index, member) in members.iter().enumerate() {
-        let place = format!("{key}[{index}]");
-        if member.node >= NodeSet::CAPACITY {
-            return Err(format!("{place}.node: {} is not below 64", member.node));
-        }
-        let mut before = members[..index].iter();
-        if before.any(|other| other.node == member.node) {
-            return Err(format!("{place}.node: {} appears twice", member.node));
-        }
-        let port = member
-            .address
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
-            return Err(format!(
-                "{place}.address: \"{}\" is not host:port",
-                member.address
-            ));
-        }
-    }
-    Ok(())
 }
 
 impl MemberConfig {

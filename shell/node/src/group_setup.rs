@@ -99,6 +99,7 @@ impl GroupSetup {
             persist: self.persist,
             window: self.window,
             ordering: OrderingName::Paxos,
+            level: None,
             call_timeout: self.call_timeout,
             allow: self.allow,
             check_reads: self.check_reads,

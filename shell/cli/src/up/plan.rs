@@ -16,7 +16,7 @@ use quorate_node::{
     SandboxConfig, SnapshotConfig, constructor_arguments,
 };
 use quorate_storage::Identity;
-use quorate_types::{ClusterId, Incarnation, NodeId, ObjectId};
+use quorate_types::{ClusterId, Incarnation, Level, NodeId, ObjectId};
 use quorate_wire::SPEAKS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -391,6 +391,8 @@ fn take_up(
         let mut config = held.clone();
         settings::apply(args, object, &mut config);
         if config != held {
+            // What the node would refuse is not written.
+            NodeConfig::parse(&config.to_toml()).map_err(CliError::usage)?;
             write_config(&config_path(dir, config.node), &config)?;
         }
         Ok(config)
@@ -456,6 +458,7 @@ pub(super) fn new_configs(
                 persist: args.persist.as_config(),
                 window: NodeConfig::WINDOW,
                 ordering: args.ordering.unwrap_or_default().name(),
+                level: args.multicast.map(|_| Level::MULTICAST.0),
                 insecure: false,
                 keeps_inside: false,
                 speaks: SPEAKS,

@@ -78,6 +78,13 @@ pub enum Testimony<'a> {
         /// As the leader vouched when it proposed.
         decided: Slot,
     },
+    /// As [`Testimony::Passes`], of a value that travels apart.
+    PassesId {
+        /// The ballot.
+        ballot: Ballot,
+        /// As the leader vouched when it proposed.
+        decided: Slot,
+    },
     /// Each of these voted, durably, for what the ballot proposed in each slot of `first..=last`; the sender may be among them.
     Gathers {
         /// The ballot.

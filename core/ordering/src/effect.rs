@@ -15,6 +15,9 @@ pub enum Lane {
     Normal,
     /// Catch-up and snapshots.
     Bulk,
+    /// No queue of a link: a datagram to all members at once, which each may get late, twice or never. Only where
+    /// [`crate::Limits::values`] says that there is multicast.
+    Multicast,
 }
 
 /// What was decided for a slot.

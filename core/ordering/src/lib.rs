@@ -29,9 +29,9 @@ pub use damage::{Damage, LostRecord, Past};
 pub use effect::{Decision, Effect, Effects, Lane};
 pub use event::{Event, LinkState, Mark, ReadId};
 pub use handover::{Beginning, Handover};
-pub use limits::{Flow, Limits, ProposalReach};
+pub use limits::{Flow, Limits, ProposalReach, ValuesBy};
 pub use record::{Entry, Record};
-pub use status::{OrderingStatus, PeerStatus, Role};
+pub use status::{MulticastStatus, OrderingStatus, PeerStatus, Role};
 
 use quorate_types::{Batch, Slot, Time, View, ViewId};
 

@@ -30,6 +30,16 @@ pub enum ProposalReach {
     Nearest,
 }
 
+/// By what the values of a ring's proposals may travel from this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ValuesBy {
+    /// By links, with the proposals.
+    #[default]
+    Links,
+    /// Once to all, on [`crate::Lane::Multicast`].
+    Multicast,
+}
+
 /// How much may wait, travel or be told at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -72,6 +82,8 @@ pub struct Limits {
     pub flow: Flow,
     /// Which acceptors are asked for votes.
     pub reach: ProposalReach,
+    /// Whether a leader may multicast values.
+    pub values: ValuesBy,
     /// The first slots of a step, in which all acceptors are asked: each costs a slow one as much as without steps.
     pub step_first_slots: u64,
 }
@@ -98,6 +110,7 @@ impl Default for Limits {
             step_first_slots: 8,
             flow: Flow::Credit,
             reach: ProposalReach::ByOrdering,
+            values: ValuesBy::Links,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The status of an ordering protocol.
 
-use quorate_types::{Ballot, NodeId, Slot};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot};
 
 /// A node's current role in ordering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +67,23 @@ pub struct OrderingStatus {
     pub suspicions: u64,
     /// Votes for the trim of logs that this node's acceptor gave only once it held what was before, or not yet, since this node started.
     pub deferred: u64,
+    /// What became of values that are multicast.
+    pub multicast: MulticastStatus,
     /// The state of each peer, ascending by node.
     pub peers: Vec<PeerStatus>,
+}
+
+/// What became of values that are multicast, since this node started in its view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MulticastStatus {
+    /// Values that this node multicast since it began to lead.
+    pub sent: u64,
+    /// Values of proposals that came to this node by multicast in time, or were waited for.
+    pub heard: u64,
+    /// Values that it waited for in vain and asked for.
+    pub asked: u64,
+    /// As a leader: who does not hear what it multicasts, and gets values by links.
+    pub deaf: NodeSet,
 }
 
 /// The state of one peer, as far as this node knows.

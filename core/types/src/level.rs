@@ -37,6 +37,8 @@ impl Level {
     pub const EARLY: Level = Level(27);
     /// Since this one a change of the view can name who leads the next one without phase 1: [`crate::FirstBallot`].
     pub const FIRST_BALLOT: Level = Level(28);
+    /// Since this one a leader may multicast values, where a view names [`crate::OrderingName::RingPaxos`].
+    pub const MULTICAST: Level = Level(28);
 }
 
 impl Levels {

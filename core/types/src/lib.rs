@@ -46,7 +46,7 @@ pub use ids::{
     ObjectId, SessionId,
 };
 pub use level::{Level, Levels};
-pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
+pub use link_proof::{DatagramKey, LinkKey, LinkProof, LinkSide, Nonce};
 pub use ordering_name::{NoOrdering, OrderingName};
 pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};

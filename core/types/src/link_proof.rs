@@ -14,6 +14,13 @@ const PAIRED: &str = "quorate link: key of two nodes";
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LinkKey([u8; 32]);
 
+/// Separates the keys of datagrams from every other hash.
+const MULTICAST: &str = "quorate multicast: key of a leader";
+
+/// What the members of a group know of a leader that multicasts, and nobody else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DatagramKey([u8; 32]);
+
 /// Random bytes, used once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nonce(pub [u8; Nonce::BYTES]);
@@ -64,6 +71,43 @@ impl LinkKey {
         hasher.update(&dials.0);
         hasher.update(&accepts.0);
         LinkProof(hasher.finalize())
+    }
+}
+
+impl DatagramKey {
+    /// Bytes of what [`DatagramKey::seal`] returns.
+    pub const SEAL_BYTES: usize = 16;
+
+    /// The key of what a node multicasts.
+    #[must_use]
+    pub fn of(cluster: ClusterId, (node, incarnation): (NodeId, Incarnation)) -> DatagramKey {
+        let mut hasher = blake3::Hasher::new_derive_key(MULTICAST);
+        hasher.update(&cluster.0.to_le_bytes());
+        hasher.update(&node.0.to_le_bytes());
+        hasher.update(&incarnation.0.to_le_bytes());
+        DatagramKey(*hasher.finalize().as_bytes())
+    }
+
+    /// What shows that a datagram is whole, and of somebody who knows the key.
+    #[must_use]
+    pub fn seal(&self, datagram: &[u8]) -> [u8; DatagramKey::SEAL_BYTES] {
+        let whole = blake3::keyed_hash(&self.0, datagram);
+        let first = whole.as_bytes().first_chunk();
+        *first.expect("32 bytes begin with 16")
+    }
+
+    /// Whether that is so of this seal; takes the same time whatever it is.
+    #[must_use]
+    pub fn has_sealed(&self, datagram: &[u8], seal: &[u8; DatagramKey::SEAL_BYTES]) -> bool {
+        let own = self.seal(datagram);
+        let pairs = own.iter().zip(seal);
+        pairs.fold(0, |found, (one, other)| found | (one ^ other)) == 0
+    }
+}
+
+impl fmt::Debug for DatagramKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatagramKey(..)")
     }
 }
 

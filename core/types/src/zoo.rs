@@ -38,6 +38,20 @@ pub enum Plant {
     RingCumulative,
     /// Whatever is gathered along a ring is taken for a quorum.
     RingTakenForQuorum,
+    /// A node votes for a proposal whose value was multicast and has not come.
+    VotedUnheld,
+    /// A node passes such a proposal on before it holds the value.
+    PassedOnUnheld,
+    /// A value that was multicast is taken for the same slot in another ballot.
+    ValueOfAnyBallot,
+    /// A value that was multicast and has not come is asked of nobody.
+    LostValueNotAsked,
+    /// A node does not tell that what is multicast comes no more.
+    DeafNotTold,
+    /// Parts of two values in datagrams are put together to one.
+    PartsMixed,
+    /// Parts in datagrams of an earlier ballot or view are taken for those of the newest.
+    PartsOfOldBallot,
     /// A leader proposes names of values that only it holds.
     NamedUnstable,
     /// What a node told to hold counts after its link is gone, when it may have started anew.

@@ -23,6 +23,9 @@ pub fn peer_level(message: &PeerMessage<AnyMessage>) -> Level {
         Message::Accept(accept) => of_commands(accept.batch.commands()),
         // Who speaks of rings reads every command.
         Message::Pass(_) | Message::Gathered(_) => Level::RING,
+        Message::Multicast(_) | Message::Fetched(_) | Message::PassId(_) | Message::Hears(_) => {
+            Level::MULTICAST
+        }
         Message::Attested(_) => Level::BROADCAST,
         // As who speaks of spread values does.
         Message::Spread(_) | Message::Holds(_) | Message::Named(_) | Message::Want(_) => {

@@ -14,6 +14,7 @@ mod backup;
 mod batch;
 mod client;
 mod codec;
+mod datagram;
 mod error;
 mod frame;
 mod frame_pieces;
@@ -43,6 +44,7 @@ pub use batch::encoded as encoded_batch;
 pub use client::{
     Requests, answers, put_answer, put_answer_shared, put_call, put_request, requests,
 };
+pub use datagram::{Assembly, Cutter, DATAGRAM_BYTES, DatagramCounts};
 pub use error::WireError;
 pub use frame::{
     Frame, FrameError, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame, put_frame,

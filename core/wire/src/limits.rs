@@ -69,3 +69,12 @@ pub const DECIMAL_BYTES_MAX: usize = 4096;
 
 /// Bytes of the magnitude of an integer: Python's own limit on converting digits is far lower.
 pub const INTEGER_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of a value that comes in parts by multicast: more than a batch of small commands.
+pub const PARTED_VALUE_BYTES_MAX: usize = 2 << 20;
+
+/// Values of one leader of which some parts have come: more than it has under way.
+pub const PARTED_VALUES_MAX: usize = 256;
+
+/// Bytes of those parts.
+pub const PARTED_BYTES_MAX: usize = 16 << 20;

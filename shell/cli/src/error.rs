@@ -151,6 +151,9 @@ impl CliError {
             NodeError::LevelNotSpoken { .. } | NodeError::LevelRefused { .. } => {
                 "start a version that speaks the level of the group, without --speaks; docs/upgrades.md says how a group goes to another level"
             }
+            NodeError::Multicast { .. } => {
+                "name an address of 239.0.0.0/8 that the interface of `listen` reaches, or leave limits.multicast out"
+            }
             NodeError::Forgotten { .. } => "put the newest data directory back",
             NodeError::Unrecoverable(_) => {
                 "leave out the nodes that are named, and name others; without any, restore a backup"

@@ -324,6 +324,14 @@ fn concerns(node: &Value) -> Vec<String> {
             "does not confine its objects in full, see SECURITY.md: sandbox is {sandbox}"
         ));
     }
+    if let Some([_, ..]) = node["multicast"]["deaf"].as_array().map(Vec::as_slice) {
+        let (deaf, address) = (&node["multicast"]["deaf"], &node["multicast"]["address"]);
+        concerns.push(format!(
+            "leads, and nodes {deaf} do not hear what it multicasts to {}: look at their limits.multicast, firewalls for UDP, and \
+             IGMP snooping; they get values over links",
+            plain(address)
+        ));
+    }
     if let Value::String(why) = &node["snapshot_failed"]["reason"] {
         let slot = &node["snapshot_failed"]["slot"];
         concerns.push(format!(

@@ -5,12 +5,13 @@
 use crate::LimitsConfig;
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
+use crate::config_members::check_members;
 use crate::ordering_word;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
-    OrderingName, Slot,
+    ClusterId, GroupId, Incarnation, Levels, Member, NodeId, ObjectId, ObjectSpec, OrderingName,
+    Slot,
 };
 use quorate_wire::SPEAKS;
 use serde::{Deserialize, Serialize};
@@ -346,7 +347,7 @@ impl NodeConfig {
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
-        self.limits.check()?;
+        self.limits.check(self.tls.is_some())?;
         if (1..HOST_MEMORY_LEAST).contains(&self.host_memory) {
             return Err(format!(
                 "host_memory: takes at least {HOST_MEMORY_LEAST} bytes, which the interpreter needs, or 0 for no limit"
@@ -464,31 +465,6 @@ impl ObjectConfig {
             arguments: self.arguments().expect("checked when it was read"),
         }
     }
-}
-
-/// Refuses members that nobody could reach, or tell apart.
-fn check_members(key: &str, members: &[MemberConfig]) -> Result<(), String> {
-    for (index, member) in members.iter().enumerate() {
-        let place = format!("{key}[{index}]");
-        if member.node >= NodeSet::CAPACITY {
-            return Err(format!("{place}.node: {} is not below 64", member.node));
-        }
-        let mut before = members[..index].iter();
-        if before.any(|other| other.node == member.node) {
-            return Err(format!("{place}.node: {} appears twice", member.node));
-        }
-        let port = member
-            .address
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
-            return Err(format!(
-                "{place}.address: \"{}\" is not host:port",
-                member.address
-            ));
-        }
-    }
-    Ok(())
 }
 
 impl MemberConfig {

@@ -1,8 +1,9 @@
 //! `[limits]` of `node.toml`: bounds of connections, and what a leader does about a peer that does not keep up.
 
-use quorate_ordering::{Flow, Limits, ProposalReach};
+use quorate_ordering::{Flow, Limits, ProposalReach, ValuesBy};
 use quorate_types::Duration;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddrV4;
 
 /// Bounds of connections.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct LimitsConfig {
     pub reach: ReachConfig,
     /// Slots whose calls this node's objects may execute before they are decided; 0 for none.
     pub speculation: usize,
+    /// Where a leader multicasts values that go along a ring, and where this node hears them; absent: they go along the ring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<SocketAddrV4>,
 }
 
 /// What a leader does about a peer that does not keep up: see [`Flow`]. For experiments.
@@ -64,6 +68,7 @@ impl Default for LimitsConfig {
             flow: FlowConfig::Credit,
             reach: ReachConfig::Ordering,
             speculation: 0,
+            multicast: None,
         }
     }
 }
@@ -87,15 +92,26 @@ impl LimitsConfig {
             ReachConfig::Ordering => ProposalReach::ByOrdering,
             ReachConfig::Nearest => ProposalReach::Nearest,
         };
+        let values = match self.multicast {
+            Some(_) => ValuesBy::Multicast,
+            None => ValuesBy::Links,
+        };
         Limits {
             flow,
             reach,
+            values,
             ..Limits::default()
         }
     }
 
     /// Refuses bounds under which a node cannot work.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self, has_tls: bool) -> Result<(), String> {
+        if has_tls && self.multicast.is_some() {
+            return Err(
+                "limits.multicast: cannot be had with TLS, because datagrams carry values in clear: leave one of them out"
+                    .to_owned(),
+            );
+        }
         if self.connections < 8 || self.connections > 60_000 {
             return Err("limits.connections: not between 8 and 60000".to_owned());
         }
@@ -108,6 +124,13 @@ impl LimitsConfig {
         if self.speculation > LimitsConfig::SPECULATION_MAX {
             let most = LimitsConfig::SPECULATION_MAX;
             return Err(format!("limits.speculation: takes 0 to {most} slots"));
+        }
+        if let Some(address) = self.multicast
+            && (!address.ip().is_multicast() || address.port() == 0)
+        {
+            return Err(format!(
+                "limits.multicast: {address} is no multicast address with a port, such as 239.1.2.3:7600"
+            ));
         }
         if self.flow == FlowConfig::Blocking(0) {
             return Err("limits.flow: blocking takes at least 1 value".to_owned());
@@ -130,7 +153,7 @@ mod tests {
 
     fn read(text: &str) -> Result<FlowConfig, String> {
         let limits: LimitsConfig = toml::from_str(text).map_err(|error| error.to_string())?;
-        limits.check().map(|()| limits.flow)
+        limits.check(false).map(|()| limits.flow)
     }
 
     #[test]
@@ -138,12 +161,29 @@ mod tests {
         let read = |slots: usize| -> Result<usize, String> {
             let text = format!("speculation = {slots}");
             let limits: LimitsConfig = toml::from_str(&text).map_err(|error| error.to_string())?;
-            limits.check().map(|()| limits.speculation)
+            limits.check(false).map(|()| limits.speculation)
         };
         assert_eq!(read(0), Ok(0));
         assert_eq!(read(1024), Ok(1024));
         let refused = read(1025).expect_err("it is too far");
         assert!(refused.contains("0 to 1024"), "{refused}");
+    }
+
+    #[test]
+    fn multicast_takes_an_address_of_its_own_and_no_certificates() {
+        let read = |text: &str, has_tls: bool| {
+            let limits: LimitsConfig = toml::from_str(text).map_err(|error| error.to_string())?;
+            limits.check(has_tls)
+        };
+        assert_eq!(read("multicast = \"239.1.2.3:7600\"", false), Ok(()));
+        let in_clear = read("multicast = \"239.1.2.3:7600\"", true).expect_err("values in clear");
+        assert!(in_clear.contains("TLS"), "{in_clear}");
+        for address in ["10.0.0.1:7600", "239.1.2.3:0"] {
+            let text = format!("multicast = \"{address}\"");
+            let refused = read(&text, false).expect_err("nobody would hear");
+            assert!(refused.starts_with("limits.multicast"), "{refused}");
+        }
+        assert!(read("multicast = \"group\"", false).is_err());
     }
 
     #[test]

@@ -30,6 +30,14 @@ pub enum NodeError {
     /// The address cannot be bound.
     #[error("{0}")]
     Transport(#[from] TransportError),
+    /// The multicast address cannot be joined: correct `limits.multicast`, or leave it out.
+    #[error("limits.multicast: cannot join {address}: {reason}")]
+    Multicast {
+        /// The address.
+        address: std::net::SocketAddrV4,
+        /// What the system says.
+        reason: String,
+    },
     /// The objects cannot be made.
     #[error("{0}")]
     Host(#[from] HostError),
@@ -172,6 +180,7 @@ impl NodeError {
     pub fn exit_code(&self) -> u8 {
         match self {
             NodeError::Config { .. }
+            | NodeError::Multicast { .. }
             | NodeError::Identity(_)
             | NodeError::Tls(_)
             | NodeError::Host(HostError::Object { .. } | HostError::Mixed(..))

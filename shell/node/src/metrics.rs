@@ -46,7 +46,7 @@ impl Collector for Page {
                 gauge.encode(family.encode_family(&[("peer", peer.id)])?)?;
             }
         }
-        for (name, help, value) in counters(&self.0) {
+        for (name, help, value) in counters(&self.0).into_iter().chain(multicast(&self.0)) {
             let counter = ConstCounter::new(value);
             let metric = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
             counter.encode(metric)?;
@@ -234,6 +234,30 @@ fn counters(status: &NodeStatus) -> Vec<Line> {
             "slow_peer_links",
             "Links dropped because the peer was too slow",
             counts.slow_peers,
+        ),
+    ]
+}
+
+/// Of values that travel by multicast; nothing where there is no address for it.
+fn multicast(status: &NodeStatus) -> Vec<Line> {
+    let Some(multicast) = &status.multicast else {
+        return Vec::new();
+    };
+    vec![
+        (
+            "multicast_values_heard",
+            "Values of proposals that came by multicast",
+            multicast.heard,
+        ),
+        (
+            "multicast_values_asked",
+            "Values that did not come by multicast and were asked for",
+            multicast.asked,
+        ),
+        (
+            "multicast_datagrams_dropped",
+            "Datagrams of no use: garbage, of others, or of earlier ballots",
+            multicast.dropped,
         ),
     ]
 }

@@ -14,6 +14,7 @@ use crate::joining::Template;
 use crate::journal::Journal;
 use crate::limits::{DIRECTORY_LOOKED_AT_EVERY, DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
 use crate::membership::Membership;
+use crate::multicasting::NodeMulticast;
 use crate::quarantine_file::QuarantineFile;
 use crate::questions::Questions;
 use crate::signals::Signals;
@@ -43,7 +44,9 @@ const HOST: Token = Token(1);
 /// The process was asked to stop.
 const SIGNALS: Token = Token(2);
 /// The transport's listener and connections.
-pub(crate) const TRANSPORT: usize = 3;
+pub(crate) const TRANSPORT: usize = 4;
+/// Datagrams have come.
+pub(crate) const MULTICAST: Token = Token(3);
 
 /// Everything a node consists of, on the loop's thread.
 pub(crate) struct Node {
@@ -57,6 +60,7 @@ pub(crate) struct Node {
     pub(crate) identity: OwnIdentity,
     pub(crate) replica: Replica<AnyOrdering>,
     pub(crate) transport: Transport,
+    pub(crate) multicast: Option<NodeMulticast>,
     pub(crate) host: Host,
     pub(crate) worker: OutsideWorker,
     /// `None` in memory mode: nothing is written.
@@ -147,6 +151,11 @@ impl Node {
                 // Their queues are looked at in every turn.
                 WAKER | HOST => {}
                 SIGNALS => self.stop(now),
+                MULTICAST => {
+                    if let Some(multicast) = &mut self.multicast {
+                        multicast.ready();
+                    }
+                }
                 Token(_) => self.transport.ready(event, now),
             }
         }
@@ -158,6 +167,7 @@ impl Node {
         self.transport.tick(now);
         self.take_letters(now);
         self.take_arrivals(now);
+        self.take_multicast(now);
         self.serve_clients(now);
         if let Some((peer, sighting)) = self.sighted {
             return Err(NodeError::Sighted { peer, sighting });
@@ -223,6 +233,7 @@ impl Node {
             return Ok(());
         }
         self.look_at = now + span(DIRECTORY_LOOKED_AT_EVERY);
+        self.tell_deaf();
         self.find_groups();
         match self.directory.is_removed("identity-a") {
             true => Err(NodeError::DirectoryRemoved {
@@ -240,6 +251,10 @@ impl Node {
         // Answers leave after what they rest on is noted.
         if std::mem::take(&mut self.is_answering) || self.host.prints() {
             self.executed_file.note(self.replica.executed_upto());
+        }
+        // Values leave before the proposals that name them.
+        if let Some(multicast) = &mut self.multicast {
+            multicast.flush();
         }
         self.transport.flush(now);
         if let Some(journal) = &mut self.journal {
@@ -268,7 +283,8 @@ impl Node {
     }
 
     fn timeout(&self, due: Option<Time>) -> Option<Duration> {
-        if self.is_fed || self.transport.is_pending() || self.clients.is_waiting() {
+        let more_came = (self.multicast.as_ref()).is_some_and(NodeMulticast::is_ready);
+        if self.is_fed || more_came || self.transport.is_pending() || self.clients.is_waiting() {
             return Some(Duration::ZERO);
         }
         // The clock is read again, because the turn took time.

@@ -34,6 +34,16 @@ impl Node {
     // Longer than a screen: one arm an output.
     fn perform_one(&mut self, output: Output<AnyMessage>, now: Time) {
         match output {
+            Output::Send {
+                lane: quorate_ordering::Lane::Multicast,
+                message,
+                ..
+            } => {
+                let own = self.replica.view().incarnation(self.identity.node);
+                if let (Some(multicast), Some(own)) = (&mut self.multicast, own) {
+                    multicast.push(own, &message);
+                }
+            }
             Output::Send { to, lane, message } => {
                 let to = self.readers(to, &message, now);
                 self.transport.send(to, lane_of(lane), now, |body| {
@@ -204,7 +214,7 @@ impl Node {
 fn lane_of(lane: quorate_ordering::Lane) -> FrameLane {
     match lane {
         quorate_ordering::Lane::Urgent => FrameLane::Urgent,
-        quorate_ordering::Lane::Normal => FrameLane::Normal,
+        quorate_ordering::Lane::Normal | quorate_ordering::Lane::Multicast => FrameLane::Normal,
         quorate_ordering::Lane::Bulk => FrameLane::Bulk,
     }
 }

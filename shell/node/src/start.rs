@@ -3,6 +3,7 @@
 //! Everything that can be refused is refused before the first peer is dialled.
 
 use crate::admin;
+use crate::begun_ordering::begun_ordering;
 use crate::certificates::read_certificates;
 use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time};
@@ -16,6 +17,7 @@ use crate::identify::{LostDirectory, identify, note_sighting, observing, open_di
 use crate::joining::Template;
 use crate::journal::{Journal, past};
 use crate::membership::{KnownMembers, Membership};
+use crate::multicasting::NodeMulticast;
 use crate::node::{Node, TRANSPORT, shared};
 use crate::observing::Observing;
 use crate::quarantine_file::QuarantineFile;
@@ -26,11 +28,10 @@ use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
 use crate::timings::{Histograms, Timings};
 use crate::worker::OutsideWorker;
-use crate::{LimitsConfig, NodeConfig, NodeError};
+use crate::{NodeConfig, NodeError};
 use mio::{Poll, Waker};
-use quorate_any::AnyOrdering;
 use quorate_host::{Host, UnkeptState};
-use quorate_ordering::{Config, Past, Standing, Timing};
+use quorate_ordering::Past;
 use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
@@ -39,7 +40,7 @@ use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore}
 use quorate_transport::{GroupLevel, Own, Places, Settings, Tls, Transport};
 use quorate_types::{
     ClusterId, Digest, GroupId, Incarnation, Level, MemberRole, NodeId, ObjectId, PeerPast, Reach,
-    Recall, Slot, Starts, Time, View, ViewNumber,
+    Recall, Slot, Starts, View, ViewNumber,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -116,6 +117,7 @@ fn assemble(
         tls.clone(),
     );
     (settings.seed, settings.pasts) = (entropy.seed(), remembered(directory));
+    let multicast = NodeMulticast::open(config, &registry)?;
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let ((asker, questions), histograms) = (questions(waker.clone()), Histograms::new());
     let admin = admin::serve(config.admin, tls.as_ref(), asker, histograms.clone())?;
@@ -152,7 +154,7 @@ fn assemble(
     let disks = (store, directory.disk().clone());
     let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker.clone())
         .map_err(system("cannot start the snapshot thread"))?;
-    let ordering = ordering(&identity, first, (entropy.next(), config.limits), now)?;
+    let ordering = begun_ordering(&identity, first, (entropy.next(), config.limits), now)?;
     let own = ReplicaConfig {
         fresh: Incarnation(entropy.next()),
         ..replica_config(config, &identity)
@@ -173,6 +175,7 @@ fn assemble(
         role: replica.status().ordering.role,
         replica,
         transport,
+        multicast,
         host,
         worker: OutsideWorker::new(config),
         journal,
@@ -533,30 +536,6 @@ fn part_views(
         is_damaged,
     };
     (first, past)
-}
-
-fn ordering(
-    identity: &OwnIdentity,
-    (view, past): (View, Past),
-    (seed, limits): (u64, LimitsConfig),
-    now: Time,
-) -> Result<AnyOrdering, NodeError> {
-    let config = Config {
-        limits: limits.of_ordering(),
-        tells_tentative: limits.speculation > 0,
-        standing: match identity.votes_as {
-            Some(own) if view.incarnation(identity.node) == Some(own) => Standing::Voter,
-            Some(_) | None => Standing::Observer,
-        },
-        damage: past.damage,
-        timing: match identity.group {
-            GroupId::FIRST => Timing::default(),
-            _ => Timing::of_many(),
-        },
-        ..Config::new(identity.group, identity.node, identity.boot, view, seed)
-    };
-    AnyOrdering::new(config, past.records, now)
-        .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))
 }
 
 fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig {

@@ -11,7 +11,7 @@ use crate::poison_call::PoisonCallStatus;
 use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
-use quorate_ordering::Role;
+use quorate_ordering::{MulticastStatus, Role};
 use quorate_replica::{TrimHindrance, TrimWait};
 use quorate_types::{
     GroupId, Incarnation, Level, Member, NodeId, ObjectSpec, Persistence, Time, View,
@@ -149,6 +149,9 @@ pub struct NodeStatus {
     /// Why others give it no link: it does not speak what they ask for.
     #[serde(default)]
     pub refused: Option<String>,
+    /// What this node multicasts and hears; `None` where its configuration names no address.
+    #[serde(default)]
+    pub multicast: Option<MulticastReport>,
     /// Links to the other members.
     pub peers: Vec<PeerLink>,
     /// The groups beside the first one, oldest first, as the first one has decided.
@@ -239,7 +242,7 @@ pub struct Counts {
     pub turns: u64,
     /// Bytes read from sockets.
     pub bytes_in: u64,
-    /// Bytes written to sockets.
+    /// Bytes written to sockets, those that are multicast once.
     pub bytes_out: u64,
     /// Frames read.
     pub frames_in: u64,
@@ -262,6 +265,29 @@ pub struct Counts {
     /// How short the log's disk is of room: 0 plenty, 1 scarce, 2 only the reserve, 3 full.
     #[serde(default)]
     pub log_shortage: u64,
+}
+
+/// Values that travel by multicast. Numbers count from the start of the process, those of a leader from when it began to lead.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MulticastReport {
+    /// Where.
+    pub address: String,
+    /// As a leader: nodes that do not hear it, and get values over links.
+    pub deaf: Vec<u16>,
+    /// As a leader: values multicast.
+    pub sent: u64,
+    /// Values of proposals that came by multicast.
+    pub heard: u64,
+    /// Values that did not come and were asked for.
+    pub asked: u64,
+    /// Bytes multicast, each once.
+    pub bytes_out: u64,
+    /// Bytes heard.
+    pub bytes_in: u64,
+    /// Datagrams that did not come, by their numbers.
+    pub missing: u64,
+    /// Datagrams of no use: garbage, of others, or of earlier ballots.
+    pub dropped: u64,
 }
 
 /// A link to another member.
@@ -365,6 +391,7 @@ impl Node {
             speaks: vec![self.speaks.oldest().0, self.speaks.newest().0],
             asks: self.replica.level_asked().0.0,
             refused: self.membership.level_refused().map(str::to_owned),
+            multicast: self.multicast_report(&ordering.multicast),
             peers: peers.collect(),
             groups: self.group_statuses(),
         }
@@ -374,6 +401,27 @@ impl Node {
     pub(crate) fn stuck(&self) -> Option<StuckCallStatus> {
         let stuck = self.host.stuck()?;
         Some(StuckCallStatus::new(&stuck, &self.identity.view.objects))
+    }
+
+    fn multicast_bytes_out(&self) -> u64 {
+        let multicast = self.multicast.as_ref();
+        multicast.map_or(0, |multicast| multicast.counters().0.bytes_out)
+    }
+
+    fn multicast_report(&self, status: &MulticastStatus) -> Option<MulticastReport> {
+        let multicast = self.multicast.as_ref()?;
+        let (socket, datagrams) = multicast.counters();
+        Some(MulticastReport {
+            address: multicast.address.to_string(),
+            deaf: status.deaf.iter().map(|node| node.0).collect(),
+            sent: status.sent,
+            heard: status.heard,
+            asked: status.asked,
+            bytes_out: socket.bytes_out,
+            bytes_in: socket.bytes_in,
+            missing: datagrams.missing,
+            dropped: datagrams.dropped,
+        })
     }
 
     fn counts(&self, status: &quorate_replica::ReplicaStatus) -> Counts {
@@ -390,7 +438,7 @@ impl Node {
             trims_deferred: status.ordering.deferred,
             turns: self.turns,
             bytes_in: net.bytes_in,
-            bytes_out: net.bytes_out,
+            bytes_out: net.bytes_out + self.multicast_bytes_out(),
             frames_in: net.frames_in,
             accepted: net.accepted,
             refused: net.refused,

@@ -1,13 +1,22 @@
 //! The members change while the node runs: who is new is reached, who is gone loses its link, and clients are told.
 
 use crate::connection::Phase;
-use crate::peers::{PeerAddress, RemotePeer};
+use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::proving::Proving;
 use crate::transport::Transport;
-use quorate_types::{Level, NodeId, Time, ViewNumber};
+use quorate_types::{Level, LinkEpoch, NodeId, Time, ViewNumber};
 use quorate_wire::{Kind, Reject, Welcome};
 
 impl Transport {
+    /// The link to a peer, if it stands.
+    #[must_use]
+    pub fn link(&self, peer: NodeId) -> Option<LinkEpoch> {
+        match self.peers.get(&peer)?.way {
+            PeerState::Linked { epoch, .. } => Some(epoch),
+            PeerState::Idle { .. } | PeerState::Resolving | PeerState::Dialling { .. } => None,
+        }
+    }
+
     /// Another view is in force: these are its members, this node perhaps among them. Whoever is none any more, or is another life
     /// of its directory, loses its link. Clients are told where the members are.
     pub fn set_members(&mut self, view: ViewNumber, members: Vec<PeerAddress>, now: Time) {

@@ -43,7 +43,9 @@ use leader::{Leader, Mode};
 use learner::Learner;
 use peers::Peers;
 use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
-use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role, Standing};
+use quorate_ordering::{
+    Config, MulticastStatus, OrderingStatus, PeerStatus, Record, Role, Standing,
+};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, FastQuorums, NodeSet, Slot, Time};
 use reads::FastReads;
@@ -241,6 +243,7 @@ impl FastPaxos {
             foreign: self.foreign,
             spared: 0,
             suspicions: 0,
+            multicast: MulticastStatus::default(),
             deferred: 0,
             peers: peers.collect(),
         }

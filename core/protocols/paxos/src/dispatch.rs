@@ -99,6 +99,7 @@ impl Ordering for MultiPaxos {
             self.seat.forward.wake_at(),
             self.seat.reads.wake_at(),
             self.seat.spreading_wake_at(),
+            self.seat.multicast_wake_at(),
             record,
             self.seat.repair.as_ref().map(|repair| repair.ask_at),
         ] {
@@ -188,12 +189,20 @@ impl MultiPaxos {
             Message::TakeOver(request) => self.on_take_over(now, request, effects),
             Message::Survey(survey) => self.on_survey(from, survey, effects),
             Message::Surveyed(answer) => self.seat.on_surveyed(from, answer, effects),
-            Message::Pass(pass) => self.on_pass(now, from, pass, effects),
+            Message::Pass(pass) => self.on_pass(now, from, pass, 0, effects),
             Message::Gathered(gathered) => self.on_gathered(now, gathered, effects),
             Message::Spread(spread) => self.on_spread(now, (from, link), spread, effects),
             Message::Holds(holds) => self.on_holds(now, (from, link), holds),
             Message::Named(named) => self.on_named(now, from, named, effects),
-            Message::Want(want) => self.on_want(from, want, effects),
+            Message::Want(want) => self.on_want(now, from, want, effects),
+            Message::Multicast(carried) => self.on_multicast(now, from, carried, effects),
+            Message::Fetched(carried) => self.on_fetched(now, &carried, effects),
+            Message::PassId(pass) => self.on_pass_id(now, from, pass, effects),
+            Message::Hears(hears) => {
+                if let Some((leader, seat)) = self.leading_in(hears.ballot) {
+                    leader.on_hears(seat, from, hears.slot);
+                }
+            }
         }
     }
 
@@ -299,6 +308,7 @@ impl MultiPaxos {
     ) -> Verdict {
         let leader = ballot.node;
         self.seat.spreading.came(slot);
+        self.seat.value_came(ballot, slot, effects);
         let verdict = self.seat.vote(ballot, slot, batch, effects);
         match verdict {
             Verdict::Voted | Verdict::NoRoom | Verdict::Incomplete => {}
@@ -502,6 +512,7 @@ impl MultiPaxos {
         self.seat.wake_reads(now, effects);
         self.tend_announced(now, effects);
         self.seat.wake_spreading(now, effects);
+        self.seat.wake_multicast(now, effects);
         self.seat.wake_repair(now, effects);
         if now >= self.record_at {
             self.record_at = now + self.seat.config.timing.lease;

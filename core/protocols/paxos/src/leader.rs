@@ -221,19 +221,18 @@ impl Leader {
         self.announce_at = None;
         self.is_awaited_elsewhere = false;
         seat.vote(ballot, slot, batch.clone(), effects);
-        let (to, message) = match self.steps.way(seat, to) {
-            Some(way) => (
-                NodeSet::only(way.nodes()[0]),
-                Message::Pass(Pass {
-                    ballot,
-                    slot,
-                    batch,
-                    decided,
-                    way,
-                }),
-            ),
-            None => (to, self.proposal_message(seat, slot, batch, values)),
-        };
+        if let Some(way) = self.steps.way(seat, to) {
+            let pass = Pass {
+                ballot,
+                slot,
+                batch,
+                decided,
+                way,
+            };
+            return self.pass_along(seat, pass, effects);
+        }
+        self.try_multicast(seat, slot, &batch, effects);
+        let message = self.proposal_message(seat, slot, batch, values);
         seat.send(to, Lane::Normal, message, effects);
     }
 

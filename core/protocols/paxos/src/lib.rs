@@ -16,6 +16,7 @@ mod leader;
 mod learner;
 mod limits;
 pub mod message;
+mod multicast;
 mod peers;
 mod policies;
 mod reads;
@@ -38,6 +39,7 @@ use election::Election;
 use forward::Submissions;
 use leader::Leader;
 use learner::Learner;
+use multicast::CarriedValues;
 use peers::Peers;
 use policies::Policies;
 use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
@@ -75,6 +77,8 @@ pub(crate) struct Seat {
     stops: Stops,
     /// What nodes spread apart from proposals; empty where proposals bring it.
     spreading: Spreading,
+    /// What a leader multicasts apart from proposals; empty where proposals bring it.
+    carried: CarriedValues,
     deferred: Deferred,
     forward: Submissions,
     reads: PaxosReads,
@@ -136,10 +140,9 @@ impl MultiPaxos {
         }
         let is_removed = planted(Plant::RemovedAcceptorVotes) && config.view.number.0 > 1;
         let is_voter = config.is_voter() || is_removed;
-        let standing = if is_voter && !config.damage.needs_survey() {
-            Standing::Voter
-        } else {
-            Standing::Observer
+        let standing = match is_voter && !config.damage.needs_survey() {
+            true => Standing::Voter,
+            false => Standing::Observer,
         };
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
@@ -162,10 +165,11 @@ impl MultiPaxos {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
-            policies: Policies::of(config.view.ordering, config.limits.reach),
+            policies: Policies::of(&config.view, &config.limits),
             tally: Tally::default(),
             stops: Stops::default(),
             spreading: Spreading::new(config.boot, now, timing.resend),
+            carried: CarriedValues::default(),
             deferred: Deferred::default(),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
@@ -262,6 +266,10 @@ impl MultiPaxos {
             spared,
             suspicions,
             deferred: self.seat.deferred.count(),
+            multicast: self.seat.carried.status(match &self.part {
+                Part::Leader(leader) => Some(leader),
+                Part::Candidate(_) | Part::Follower => None,
+            }),
             peers: peers.collect(),
         }
     }
@@ -272,6 +280,7 @@ impl MultiPaxos {
         self.seat.tally.check();
         self.seat.stops.check();
         self.seat.spreading.check();
+        self.seat.carried.check();
         self.seat.forward.check();
         self.seat.reads.check();
         let decided = self.seat.acceptor.log.decided();

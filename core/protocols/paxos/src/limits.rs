@@ -41,6 +41,15 @@ pub(crate) const AGES_SPARE: usize = 64;
 /// Proposals by names whose values have not come: more than a leader's pipeline, which it sends again.
 pub(crate) const NAMELESS_SLOTS: usize = 1024;
 
+/// Values that came by multicast before the proposals that name them: more than a leader's pipeline. What comes beyond is asked for.
+pub(crate) const VALUES_HELD: usize = 1024;
+
+/// Proposals whose values were multicast and have not come: more than a leader's pipeline, which it sends again.
+pub(crate) const IDS_AWAITED: usize = 1024;
+
+/// Who had to ask for so many values in a row is deaf: fewer are lost by chance.
+pub(crate) const ASKED_IN_A_ROW: u32 = 4;
+
 /// Slots whose votes a node waits for that are gathered along a ring: more than a leader's pipeline. Of the lowest above that the own
 /// vote is told to nobody, and the leader asks again.
 pub(crate) const STOPS_MAX: usize = 1024;

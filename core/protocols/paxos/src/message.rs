@@ -4,9 +4,11 @@
 //! lost, repeated and reordered. So each contains everything it claims (a ballot, a range of slots, a
 //! request number), and none depends on its place in a stream.
 
+mod multicast;
 mod spread;
 
 use crate::repair::OF_LEADER;
+pub use multicast::{Carried, Hears, PassId};
 pub use quorate_acceptor::Current;
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{
@@ -78,6 +80,14 @@ pub enum Message {
     Named(Named),
     /// Send me the proposal with its value.
     Want(Want),
+    /// The value of a proposal, from the leader to all at once; a datagram, which may be lost.
+    Multicast(Carried),
+    /// The value of a proposal, to who asked for it.
+    Fetched(Carried),
+    /// Phase 2a along a ring, without the value.
+    PassId(PassId),
+    /// Whether what is multicast comes here.
+    Hears(Hears),
 }
 
 impl Message {
@@ -90,6 +100,10 @@ impl Message {
             | Message::Accepted(Accepted { ballot, .. })
             | Message::Seen(Seen { ballot, .. })
             | Message::Pass(Pass { ballot, .. })
+            | Message::Multicast(Carried { ballot, .. })
+            | Message::Fetched(Carried { ballot, .. })
+            | Message::PassId(PassId { ballot, .. })
+            | Message::Hears(Hears { ballot, .. })
             | Message::Gathered(Gathered { ballot, .. })
             | Message::Named(Named { ballot, .. })
             | Message::Want(Want { ballot, .. })
@@ -152,6 +166,8 @@ impl Message {
                 voters: gathered.voters,
             },
             Message::Spread(spread) => spread.testimony(),
+            Message::Multicast(carried) | Message::Fetched(carried) => carried.testimony(),
+            Message::PassId(pass) => pass.testimony(),
             Message::Named(named) => named.testimony(),
             Message::Promise(page) => Testimony::Promises(page),
             Message::Heartbeat(heartbeat) if heartbeat.wants_lease => Testimony::AsksLease {
@@ -211,6 +227,7 @@ impl Message {
             | Message::Barrier(_)
             | Message::Holds(_)
             | Message::Want(_)
+            | Message::Hears(_)
             | Message::TakeOver(_) => Testimony::Nothing,
         }
     }

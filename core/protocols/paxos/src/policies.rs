@@ -2,8 +2,8 @@
 //!
 //! Made from the name in the view, at the start of an instance. Promises, votes and what makes a decision are the same in all.
 
-use quorate_ordering::ProposalReach;
-use quorate_types::OrderingName;
+use quorate_ordering::{Limits, ProposalReach, ValuesBy};
+use quorate_types::{Level, OrderingName, View};
 
 /// The policies of one instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,10 +44,14 @@ pub(crate) enum ValuesTravel {
     /// Apart from it: who is called spreads them to all, and the leader proposes names of what a quorum holds. Paxos in the Cloud III.A
     /// (S-Paxos).
     Spread,
+    /// As in proposals, but by multicast where a proposal goes along a ring to nodes that hear it. High Performance State-Machine
+    /// Replication 3.1 (Ring Paxos).
+    Multicast,
 }
 
 impl Policies {
-    pub(crate) fn of(ordering: OrderingName, reach: ProposalReach) -> Policies {
+    pub(crate) fn of(view: &View, limits: &Limits) -> Policies {
+        let (ordering, reach) = (view.ordering, limits.reach);
         let (votes_told, asked) = match ordering {
             OrderingName::Paxos => (VotesTold::ToLeader, AcceptorsAsked::All),
             OrderingName::Libpaxos => (VotesTold::ToAll, AcceptorsAsked::All),
@@ -58,6 +62,11 @@ impl Policies {
         };
         let values = match ordering {
             OrderingName::SPaxos => ValuesTravel::Spread,
+            OrderingName::RingPaxos
+                if view.level >= Level::MULTICAST && limits.values == ValuesBy::Multicast =>
+            {
+                ValuesTravel::Multicast
+            }
             OrderingName::Paxos
             | OrderingName::Libpaxos
             | OrderingName::LibpaxosPlus

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Stops {
     /// Invariant: at most `STOPS_MAX`.
-    waiting: BTreeMap<Slot, Stop>,
+    waiting: BTreeMap<Slot, RingStop>,
     /// Sent at the end of the turn, neighbours together.
     complete: Vec<(NodeId, Gathered)>,
     /// Who passed the newest proposal on to this node.
@@ -29,7 +29,7 @@ pub(crate) struct Stops {
 
 /// The votes of one slot at this node.
 #[derive(Clone, PartialEq, Debug)]
-struct Stop {
+pub(crate) struct RingStop {
     ballot: Ballot,
     /// The votes of those before are awaited. It is not so where the leader itself brought the proposal.
     awaits_others: bool,
@@ -40,12 +40,24 @@ struct Stop {
 
 impl Stops {
     /// The proposal of `slot` has come, and its votes go on to a node.
-    fn begin(&mut self, own: NodeId, slot: Slot, stop: Stop) {
+    pub(crate) fn begin(&mut self, own: NodeId, slot: Slot, stop: RingStop) {
         self.waiting.insert(slot, stop);
         if self.waiting.len() > STOPS_MAX {
             self.waiting.pop_first();
         }
         self.go_on(own, slot);
+    }
+
+    /// The value of `slot` has come: the votes of others that came meanwhile go on with this node's.
+    fn begin_or_go_on(&mut self, own: NodeId, slot: Slot, stop: RingStop) {
+        let known = self.waiting.get_mut(&slot);
+        match known.filter(|known| known.ballot == stop.ballot && known.awaits_own) {
+            Some(known) => {
+                known.awaits_own = stop.awaits_own;
+                self.go_on(own, slot);
+            }
+            None => self.begin(own, slot, stop),
+        }
     }
 
     /// This node's answer to the proposal of `ballot` may be told. Returns whether that is done along the ring.
@@ -94,7 +106,7 @@ impl Stops {
         if stop.awaits_own || stop.awaits_others {
             return;
         }
-        let Stop {
+        let RingStop {
             ballot, voters, to, ..
         } = *stop;
         self.waiting.remove(&slot);
@@ -122,6 +134,11 @@ impl Stops {
         self.complete.push((to, gathered));
     }
 
+    /// The proposal of `slot` has come another way.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.waiting.remove(&slot);
+    }
+
     /// Who passed the newest proposal on to this node: it has what this one lacks.
     pub(crate) fn upstream(&self) -> Option<NodeId> {
         self.upstream
@@ -136,32 +153,41 @@ impl Stops {
 }
 
 impl MultiPaxos {
-    /// A proposal on its way. It comes from its leader, or from somebody who is on the way before this node.
+    /// A proposal on its way, of which `hearing` nodes get the value apart from it. It comes from its leader, or from somebody who is on
+    /// the way before this node.
     pub(crate) fn on_pass(
         &mut self,
         now: Time,
         from: NodeId,
         pass: Pass,
+        hearing: usize,
+        effects: &mut Effects<Message>,
+    ) {
+        let Some(place) = self.place_behind(from, pass.ballot, &pass.way) else {
+            return;
+        };
+        if self.follow_passed(now, from, pass.ballot, effects) {
+            self.take_passed(now, (from, place), pass, hearing, effects);
+        }
+    }
+
+    /// As [`MultiPaxos::on_pass`], once its ballot is followed, at this place of the way.
+    pub(crate) fn take_passed(
+        &mut self,
+        now: Time,
+        (from, place): (NodeId, usize),
+        pass: Pass,
+        hearing: usize,
         effects: &mut Effects<Message>,
     ) {
         let (ballot, slot) = (pass.ballot, pass.slot);
-        let Some(place) = pass.way.place(self.seat.config.own) else {
-            return;
-        };
-        let is_first = from == ballot.node;
-        let is_behind = pass.way.place(from).is_some_and(|before| before < place);
-        if !(is_first || is_behind) || !self.follow_passed(now, from, ballot, effects) {
-            return;
+        self.seat.stops.upstream = (from != ballot.node).then_some(from);
+        if let Some(next) = self.seat.next_on(&pass.way, place) {
+            let to = NodeSet::only(pass.way.nodes()[next]);
+            let message = pass.to_place(next, hearing);
+            self.seat.send(to, Lane::Normal, message, effects);
         }
-        let next = self.seat.next_on(&pass.way, place);
-        let to = next.map(|place| pass.way.nodes()[place]);
-        self.seat.stops.upstream = (!is_first).then_some(from);
-        if let Some(to) = to {
-            let message = Message::Pass(pass.clone());
-            self.seat
-                .send(NodeSet::only(to), Lane::Normal, message, effects);
-        }
-        let gathering = pass.way.gathering();
+        let stop = RingStop::before(from, ballot, &pass.way, place, &self.seat);
         let verdict = self.take_proposal(
             now,
             Accept {
@@ -172,30 +198,17 @@ impl MultiPaxos {
             },
             effects,
         );
-        if place >= gathering {
-            return;
+        if let Some(mut stop) = stop {
+            stop.awaits_own = verdict == Verdict::Voted;
+            self.seat
+                .stops
+                .begin_or_go_on(self.seat.config.own, slot, stop);
         }
-        let own = self.seat.config.own;
-        let is_named = !is_first && planted(Plant::RingBringerNamed);
-        let stop = Stop {
-            ballot,
-            awaits_others: !is_first && !is_named,
-            awaits_own: verdict == Verdict::Voted,
-            voters: match is_named {
-                true => NodeSet::only(from),
-                false => NodeSet::empty(),
-            },
-            to: match (to, next) {
-                (Some(to), Some(next)) if next < gathering => to,
-                (Some(_) | None, Some(_) | None) => ballot.node,
-            },
-        };
-        self.seat.stops.begin(own, slot, stop);
     }
 
     /// As [`MultiPaxos::follow`], of a proposal that another node passed on. It is no sign of life: the leader may have died since, and
     /// others notice that no earlier for it.
-    fn follow_passed(
+    pub(crate) fn follow_passed(
         &mut self,
         now: Time,
         from: NodeId,
@@ -257,6 +270,37 @@ impl MultiPaxos {
                 seat.stops.pass_on(ballot.node, alone);
             }
         }
+    }
+}
+
+impl RingStop {
+    /// Where `from` brings a proposal to the node at `place`, whose vote is awaited; none where it tells the leader its vote itself.
+    pub(crate) fn before(
+        from: NodeId,
+        ballot: Ballot,
+        way: &RingWay,
+        place: usize,
+        seat: &Seat,
+    ) -> Option<RingStop> {
+        let gathering = way.gathering();
+        if place >= gathering {
+            return None;
+        }
+        let is_first = from == ballot.node;
+        let is_named = !is_first && planted(Plant::RingBringerNamed);
+        Some(RingStop {
+            ballot,
+            awaits_others: !is_first && !is_named,
+            awaits_own: true,
+            voters: match is_named {
+                true => NodeSet::only(from),
+                false => NodeSet::empty(),
+            },
+            to: match seat.next_on(way, place) {
+                Some(next) if next < gathering => way.nodes()[next],
+                Some(_) | None => ballot.node,
+            },
+        })
     }
 }
 

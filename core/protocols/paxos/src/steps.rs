@@ -15,8 +15,9 @@ use crate::Seat;
 use crate::leader::Leader;
 use crate::limits::{DOUBTS_MAX, RING_STEPS, STEP_PATIENCE};
 use crate::message::{Message, RingWay};
+use crate::multicast::Hearers;
 use crate::policies::AcceptorsAsked;
-use quorate_ordering::Effects;
+use quorate_ordering::{Effects, Limits};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, NodeId, NodeSet, Slot, Time};
 
@@ -36,6 +37,7 @@ pub(crate) struct Steps {
     pub(crate) suspicions: u64,
     /// How many of them in a row were rings. Invariant: at most `DOUBTS_MAX`.
     doubts: u32,
+    pub(crate) hearers: Hearers,
 }
 
 /// How acceptors are asked at present.
@@ -63,6 +65,7 @@ impl Steps {
             narrow: 0,
             suspicions: 0,
             doubts: 0,
+            hearers: Hearers::default(),
         }
     }
 
@@ -76,7 +79,13 @@ impl Steps {
             doubts => first_slots.max(1) << doubts,
         };
         self.counts.clear();
+        self.hearers.begin();
         self.at_present = Asking::All;
+    }
+
+    /// Whether all are asked in `slot` in every step, however many rings have failed.
+    pub(crate) fn is_first(&self, slot: Slot, limits: &Limits) -> bool {
+        (self.first..self.first.plus(limits.step_first_slots)).contains(&slot)
     }
 
     /// Whether only a quorum is asked at present.
@@ -112,7 +121,8 @@ impl Steps {
         // They were not linked when the ring began.
         nodes.extend(takers.iter().filter(|node| !order.contains(node)));
         nodes.retain(|node| takers.contains(*node));
-        nodes.sort_by_key(|node| !acceptors.contains(*node));
+        // Whom a value reaches by multicast needs nobody else for it.
+        nodes.sort_by_key(|node| (!acceptors.contains(*node), !self.hearers.hears(*node)));
         let voters = nodes.iter().filter(|node| acceptors.contains(**node));
         (voters.count() >= others).then(|| RingWay::new(nodes, others))?
     }

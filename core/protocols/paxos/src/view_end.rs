@@ -5,6 +5,7 @@
 //! instance goes on voting and teaching for nodes that are behind.
 
 use crate::message::{Message, Trimmed};
+use crate::multicast::CarriedValues;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Beginning, Config, Damage, Effect, Effects, Handover, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -53,6 +54,7 @@ impl MultiPaxos {
         self.step_down(now, effects);
         self.part = Part::Follower;
         self.seat.spreading.leave();
+        self.seat.carried = CarriedValues::default();
         self.seat.stand_no_more();
         self.seat.leave_reads(effects);
         let commands = self.seat.forward.leave();
@@ -112,6 +114,7 @@ impl MultiPaxos {
             | Message::Prepare(_)
             | Message::Accept(_)
             | Message::Pass(_)
+            | Message::PassId(_)
             | Message::Named(_)
             | Message::Heartbeat(_)
             | Message::Learn(_)
@@ -124,6 +127,9 @@ impl MultiPaxos {
             | Message::Spread(_)
             | Message::Holds(_)
             | Message::Want(_)
+            | Message::Multicast(_)
+            | Message::Fetched(_)
+            | Message::Hears(_)
             | Message::Seen(_)
             | Message::Decided(_)
             | Message::Heard(_)

@@ -1,4 +1,4 @@
-//! Plants each bug that the spreading of values and announced reads can have, and shows that a test finds it.
+//! Plants each bug that the spreading of values, their multicast and announced reads can have, and shows that a test finds it.
 
 mod member;
 mod staged;
@@ -14,13 +14,16 @@ const ANNOUNCED: [Plant; 4] = [
     Plant::AnnouncedBallotIgnored,
 ];
 
-/// Claim mp-73. Claim mp-76.
+/// Claim mp-73. Claim mp-76. Claim mp-80. Claim mp-81. Claim mp-82. Claim mp-83.
 #[test]
 fn each_planted_bug_is_found() {
     assert!(ANNOUNCED.ends_with(&Plant::SCRIPTED));
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = Vec::new();
-    for bug in Plant::SPREAD.into_iter().chain(ANNOUNCED) {
+    for bug in (Plant::SPREAD.into_iter())
+        .chain(ANNOUNCED)
+        .chain(Plant::MULTICAST)
+    {
         plant(Some(bug));
         let by_script = catch_unwind(staged::play_scripts).is_err();
         let by_bound = catch_unwind(member::keeps_what_is_bounded).is_err();

@@ -219,6 +219,7 @@ fn the_log_of_a_view_stays_while_later_ones_begin_until_a_snapshot_of_it_is_coll
     let mut world = world(Level::COLLECTED);
     for view in 1..=3 {
         world.decide(vec![meta(Body::ChangeView {
+            first: None,
             change: change(view, &[0, 1, 2]),
             who: MemberChange::Same,
         })]);

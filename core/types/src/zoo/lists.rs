@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 211] = [
+    pub const ALL: [Plant; 212] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -23,6 +23,7 @@ impl Plant {
         Plant::RingBringerNamed,
         Plant::RingCumulative,
         Plant::RingTakenForQuorum,
+        Plant::VotedUnheld,
         Plant::OldPolicyInNextView,
         Plant::GapsClosedUp,
         Plant::TailLossUnnoticed,
@@ -251,6 +252,18 @@ impl Plant {
         Plant::NameGivenTwice,
         Plant::ValueNeverFetched,
     ];
+
+    /// Where a leader multicasts values: the scripts of `core/protocols/paxos` find each.
+    pub const MULTICAST: [Plant; 5] = [
+        Plant::VotedUnheld,
+        Plant::PassedOnUnheld,
+        Plant::ValueOfAnyBallot,
+        Plant::LostValueNotAsked,
+        Plant::DeafNotTold,
+    ];
+
+    /// In datagrams: the tests of `core/wire` find each.
+    pub const PARTS: [Plant; 2] = [Plant::PartsMixed, Plant::PartsOfOldBallot];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 15] = [

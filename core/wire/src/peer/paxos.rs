@@ -18,11 +18,11 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Attested, Barrier, Confirm, Confirmed, Decided, Forward,
-    Gathered, Heard, Heartbeat, Holds, Learn, Learned, Nack, Pass, PreVote, PreVoted, Prepare,
-    Returned, RingWay, Seen, Spread, Survey, Surveyed, TakeOver, Trimmed, Want,
+    Accept, Accepted, AskBarrier, Attested, Barrier, Carried, Confirm, Confirmed, Decided, Forward,
+    Gathered, Heard, Hears, Heartbeat, Holds, Learn, Learned, Nack, Pass, PassId, PreVote,
+    PreVoted, Prepare, Returned, RingWay, Seen, Spread, Survey, Surveyed, TakeOver, Trimmed, Want,
 };
-use quorate_types::{Batch, VoteKind};
+use quorate_types::{Ballot, Batch, VoteKind};
 
 const PRE_VOTE: u8 = 1;
 const PRE_VOTED: u8 = 2;
@@ -54,6 +54,10 @@ const HOLDS: u8 = 27;
 const NAMED: u8 = 28;
 const WANT: u8 = 29;
 const ATTESTED: u8 = 30;
+const MULTICAST: u8 = 31;
+const FETCHED: u8 = 32;
+const PASS_ID: u8 = 33;
+const HEARS: u8 = 34;
 
 /// A table rather than a program: one arm a message, fields in the order of `docs/wire.md`.
 // Longer than a screen: one arm a message.
@@ -139,6 +143,20 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
         Message::Holds(m) => put_values(buf, &m.values),
         Message::Named(m) => put_named(buf, m),
         Message::Want(m) => put_claim(buf, m.ballot, &[m.slot]),
+        Message::Multicast(m) | Message::Fetched(m) => {
+            put_claim(buf, m.ballot, &[m.slot]);
+            put_batch(buf, &m.batch);
+        }
+        Message::PassId(m) => {
+            put_claim(buf, m.ballot, &[m.slot, m.decided]);
+            put_way(buf, &m.way);
+            let hearing = u8::try_from(m.hearing);
+            buf.put_u8(hearing.expect("a view has at most 64 nodes"));
+        }
+        Message::Hears(m) => {
+            put_ballot(buf, m.ballot);
+            put_option(buf, m.slot.as_ref(), |buf, slot| put_slot(buf, *slot));
+        }
     }
 }
 
@@ -157,6 +175,12 @@ pub(crate) fn put_message_shared(body: &mut SharedBody<'_>, message: &Message) {
             put_pass_head(buf, m);
             &m.batch
         }
+        Message::Fetched(m) => {
+            let buf = body.buf();
+            buf.put_u8(FETCHED);
+            put_claim(buf, m.ballot, &[m.slot]);
+            &m.batch
+        }
         other => return put_message(body.buf(), other),
     };
     put_batch_shared(body, batch);
@@ -165,8 +189,12 @@ pub(crate) fn put_message_shared(body: &mut SharedBody<'_>, message: &Message) {
 /// What comes before the batch.
 fn put_pass_head(buf: &mut BytesMut, pass: &Pass) {
     put_claim(buf, pass.ballot, &[pass.slot, pass.decided]);
-    put_list(buf, pass.way.nodes(), |buf, node| put_node(buf, *node));
-    let gathering = u8::try_from(pass.way.gathering());
+    put_way(buf, &pass.way);
+}
+
+fn put_way(buf: &mut BytesMut, way: &RingWay) {
+    put_list(buf, way.nodes(), |buf, node| put_node(buf, *node));
+    let gathering = u8::try_from(way.gathering());
     buf.put_u8(gathering.expect("a view has at most 64 nodes"));
 }
 
@@ -202,6 +230,10 @@ fn tag(message: &Message) -> u8 {
         Message::Holds(_) => HOLDS,
         Message::Named(_) => NAMED,
         Message::Want(_) => WANT,
+        Message::Multicast(_) => MULTICAST,
+        Message::Fetched(_) => FETCHED,
+        Message::PassId(_) => PASS_ID,
+        Message::Hears(_) => HEARS,
     }
 }
 
@@ -348,6 +380,13 @@ fn take_spread(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             ballot: take_ballot(r)?,
             slot: take_slot(r)?,
         }),
+        MULTICAST => Message::Multicast(take_carried(r)?),
+        FETCHED => Message::Fetched(take_carried(r)?),
+        PASS_ID => Message::PassId(take_pass_id(r)?),
+        HEARS => Message::Hears(Hears {
+            ballot: take_ballot(r)?,
+            slot: r.option("slot heard", take_slot)?,
+        }),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "ordering message",
@@ -364,14 +403,44 @@ const NODES_MAX: usize = 64;
 fn take_pass(r: &mut Reader<'_>) -> Result<Pass, WireError> {
     let ballot = take_ballot(r)?;
     let (slot, decided) = (take_slot(r)?, take_slot(r)?);
-    let nodes = r.list("way", NODES_MAX, 2, take_node)?;
-    let gathering = usize::from(r.u8("gathering")?);
-    let way = RingWay::new(nodes, gathering).filter(|way| way.place(ballot.node).is_none());
     Ok(Pass {
         ballot,
         slot,
         decided,
-        way: way.ok_or(WireError::Inconsistent { what: "way" })?,
+        way: take_way(r, ballot)?,
+        batch: take_batch(r)?,
+    })
+}
+
+fn take_way(r: &mut Reader<'_>, ballot: Ballot) -> Result<RingWay, WireError> {
+    let nodes = r.list("way", NODES_MAX, 2, take_node)?;
+    let gathering = usize::from(r.u8("gathering")?);
+    let way = RingWay::new(nodes, gathering).filter(|way| way.place(ballot.node).is_none());
+    way.ok_or(WireError::Inconsistent { what: "way" })
+}
+
+/// The same without its value, which reaches no more nodes than there are.
+fn take_pass_id(r: &mut Reader<'_>) -> Result<PassId, WireError> {
+    let ballot = take_ballot(r)?;
+    let (slot, decided) = (take_slot(r)?, take_slot(r)?);
+    let way = take_way(r, ballot)?;
+    let hearing = usize::from(r.u8("hearing")?);
+    if !(1..=way.nodes().len()).contains(&hearing) {
+        return Err(WireError::Inconsistent { what: "hearing" });
+    }
+    Ok(PassId {
+        ballot,
+        slot,
+        decided,
+        way,
+        hearing,
+    })
+}
+
+fn take_carried(r: &mut Reader<'_>) -> Result<Carried, WireError> {
+    Ok(Carried {
+        ballot: take_ballot(r)?,
+        slot: take_slot(r)?,
         batch: take_batch(r)?,
     })
 }

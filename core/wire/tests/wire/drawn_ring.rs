@@ -4,12 +4,17 @@ use crate::draw::Draw;
 use crate::drawn::{ballot, batch, node, slot};
 use crate::drawn_views::value_id;
 use quorate_any::paxos::Message;
-use quorate_any::paxos::message::{Gathered, Holds, Named, Pass, RingWay, Spread, Want};
+use quorate_any::paxos::message::{
+    Carried, Gathered, Hears, Holds, Named, Pass, PassId, RingWay, Spread, Want,
+};
 use quorate_types::{NodeId, NodeSet, Stamp, Wall};
 
 pub(crate) fn ring_message(draw: &mut Draw) -> Message {
     if draw.flag() {
         return spread_message(draw);
+    }
+    if draw.flag() {
+        return multicast_message(draw);
     }
     if draw.flag() {
         return Message::Pass(pass(draw));
@@ -45,6 +50,42 @@ fn spread_message(draw: &mut Draw) -> Message {
             ballot: ballot(draw),
             slot: slot(draw),
         }),
+    }
+}
+
+fn multicast_message(draw: &mut Draw) -> Message {
+    match draw.below(4) {
+        0 => Message::Multicast(carried(draw)),
+        1 => Message::Fetched(carried(draw)),
+        2 => {
+            let Pass {
+                ballot,
+                slot,
+                decided,
+                way,
+                ..
+            } = pass(draw);
+            let hearing = 1 + draw.below(way.nodes().len() as u64) as usize;
+            Message::PassId(PassId {
+                ballot,
+                slot,
+                decided,
+                way,
+                hearing,
+            })
+        }
+        _ => Message::Hears(Hears {
+            ballot: ballot(draw),
+            slot: draw.flag().then(|| slot(draw)),
+        }),
+    }
+}
+
+fn carried(draw: &mut Draw) -> Carried {
+    Carried {
+        ballot: ballot(draw),
+        slot: slot(draw),
+        batch: batch(draw),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of all layouts: fixed bytes, round trips, refusals, and hostile input.
 
 mod contradictions;
+mod datagrams;
 mod draw;
 mod drawn;
 mod drawn_announced;
@@ -20,6 +21,7 @@ mod round_trips;
 mod samples;
 mod samples_fast;
 mod samples_peer;
+mod samples_ring;
 mod samples_snapshot;
 mod samples_values;
 mod values;

@@ -4,13 +4,14 @@ use crate::samples::{
     ATTACHMENT, BALLOT, BROADCAST, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TENANCY, TENANT,
     TERMS, joining, payload, sample,
 };
+use crate::samples_ring;
 use crate::samples_snapshot::{group_change, view_change};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
     Accept, Accepted, AskBarrier, Attested, Barrier, Confirm, Confirmed, Current, Decided, Forward,
-    Gathered, Heard, Heartbeat, Holds, Learn, Learned, Nack, Named, Pass, PreVote, PreVoted,
-    Prepare, Returned, RingWay, Seen, Spread, Survey, Surveyed, TakeOver, Trimmed, Want,
+    Heard, Heartbeat, Holds, Learn, Learned, Nack, Named, PreVote, PreVoted, Prepare, Returned,
+    Seen, Spread, Survey, Surveyed, TakeOver, Trimmed, Want,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
@@ -168,7 +169,7 @@ pub(crate) fn batch() -> Batch {
 pub(crate) fn ordering() -> Vec<Sample> {
     let mut named = elections();
     named.extend(agreement());
-    named.extend(along_a_ring());
+    named.extend(samples_ring::along_a_ring());
     named.extend(of_spread_values());
     named.extend(reads_and_repair());
     named
@@ -276,31 +277,6 @@ fn promise_page() -> Promise {
         trimmed: Slot(50),
         wall: Wall(0x7788),
     }
-}
-
-fn along_a_ring() -> Vec<(&'static str, Message)> {
-    let (first, last) = (Slot(92), Slot(95));
-    vec![
-        (
-            "pass",
-            Message::Pass(Pass {
-                ballot: BALLOT,
-                slot: Slot(92),
-                batch: batch(),
-                decided: Slot(90),
-                way: RingWay::new(vec![NodeId(5), NodeId(4), NodeId(1)], 2).expect("each once"),
-            }),
-        ),
-        (
-            "gathered",
-            Message::Gathered(Gathered {
-                ballot: BALLOT,
-                first,
-                last,
-                voters: [NodeId(4), NodeId(5)].into_iter().collect(),
-            }),
-        ),
-    ]
 }
 
 fn of_spread_values() -> Vec<(&'static str, Message)> {

@@ -35,6 +35,15 @@ pub(super) enum Event {
     HostStarts { node: NodeId, life: u64 },
     /// A message between nodes arrives.
     Arrives(Packet),
+    /// A datagram arrives at a node.
+    Datagram {
+        /// Who sent it.
+        from: NodeId,
+        /// The node.
+        to: NodeId,
+        /// What it says.
+        bytes: Bytes,
+    },
     /// Two nodes try to connect.
     Connect { one: NodeId, other: NodeId },
     /// A link has been silent in one direction for long.
@@ -165,6 +174,7 @@ impl World {
             Event::Worked { node, life } => self.worked(node, life),
             Event::HostStarts { node, life } => self.host_starts(node, life),
             Event::Arrives(packet) => self.arrives(packet),
+            Event::Datagram { from, to, bytes } => self.datagram_arrives(from, to, &bytes),
             Event::Connect { one, other } => self.connect(one, other),
             Event::Silent { one, other, epoch } => self.silent(one, other, epoch),
             Event::LinkEnds {

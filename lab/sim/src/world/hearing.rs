@@ -34,6 +34,7 @@ impl CatchingUp {
             | Testimony::ProposesNamed {
                 ballot, decided, ..
             }
+            | Testimony::PassesId { ballot, decided }
             | Testimony::Passes {
                 ballot, decided, ..
             } => self.heard(node, ballot, decided),

@@ -164,10 +164,12 @@ impl Leading {
                 self.confirmations.opened(now.0, ballot, epoch);
                 return self.leadership.spoke(now.0, node, ballot);
             }
-            Testimony::Passes { ballot, .. } if ballot.node != node => {}
+            Testimony::Passes { ballot, .. } | Testimony::PassesId { ballot, .. }
+                if ballot.node != node => {}
             Testimony::Leads { ballot, .. }
             | Testimony::Proposes { ballot, .. }
             | Testimony::ProposesNamed { ballot, .. }
+            | Testimony::PassesId { ballot, .. }
             | Testimony::Passes { ballot, .. } => {
                 self.leases.leads(ballot);
                 return self.leadership.spoke(now.0, node, ballot);

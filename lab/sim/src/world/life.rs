@@ -144,6 +144,7 @@ impl World {
         let now = self.now;
         let replica_config = self.replica_config(id, boot, found.votes_as);
         let seen = Rc::new(RefCell::new(Seen::default()));
+        let cutter = self.multicasting.cutter();
         let node = self.node(id);
         let time = node.clock.boot(now);
         let (records, agreed) = (whole.records.clone(), whole.agreed());
@@ -193,6 +194,8 @@ impl World {
             cores: BTreeMap::new(),
             fetched: None,
             steps: (0, 0),
+            cutter,
+            assembly: super::multicasting::assembly(),
             turns: 0,
         }));
         let judged = self.judge.found(id, &records, &damage, has_lost);

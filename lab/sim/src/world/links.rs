@@ -17,7 +17,7 @@ use quorate_types::{Duration, GroupId, LinkEpoch, NodeId, NodeSet};
 use quorate_wire::{FrameReader, Kind, put_frame, take_peer};
 
 /// The group of all frames.
-const GROUP: GroupId = GroupId(1);
+pub(super) const GROUP: GroupId = GroupId(1);
 
 /// Most messages of a run are shorter.
 pub(super) const MESSAGE_BYTES: usize = 256;

@@ -34,6 +34,7 @@ mod life;
 mod links;
 mod log_thread;
 mod moving;
+mod multicasting;
 mod network;
 mod node;
 mod notes;
@@ -89,6 +90,7 @@ use judge::Judge;
 use keeping::Keeping;
 use leading::Leading;
 use levels::Upgrading;
+use multicasting::Multicasting;
 use network::Network;
 use node::{Node, Nodes};
 use prompt::Prompt;
@@ -114,6 +116,7 @@ pub struct World {
     events: Events,
     nodes: Nodes,
     network: Network,
+    multicasting: Multicasting,
     clients: BTreeMap<u64, Client>,
     connections: BTreeMap<ConnectionId, Connection>,
     connections_made: u64,
@@ -170,6 +173,7 @@ impl World {
         if !schedule.levels {
             setup.ordering = setup.draw_ordering(schedule.ordering);
         }
+        setup.draw_multicast();
         setup.sessions_max += (schedule.waiters + schedule.watchers) as usize;
         if schedule.collects {
             setup.ordering.0 = setup.ordering.0.max(Level::COLLECTED);
@@ -191,6 +195,7 @@ impl World {
             events: Events::default(),
             nodes: Nodes::default(),
             network: Network::new(setup.network, Random::new(seed, "network", 0)),
+            multicasting: Multicasting::new(&setup),
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,

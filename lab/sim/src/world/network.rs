@@ -125,6 +125,11 @@ impl Network {
         self.is_punctual = true;
     }
 
+    /// Whether that is so.
+    pub(super) fn is_punctual(&self) -> bool {
+        self.is_punctual
+    }
+
     /// Whether a message arrives, as the links are now.
     pub(super) fn delivers(&mut self, packet: &Packet) -> bool {
         let is_carried = if packet.is_stray {
@@ -273,7 +278,7 @@ impl Network {
         if self.setup.is_fifo {
             let lane = match lane {
                 Lane::Urgent => 0,
-                Lane::Normal => 1,
+                Lane::Normal | Lane::Multicast => 1,
                 Lane::Bulk => 2,
             };
             at = at.max(direction.last[lane] + Duration(1));

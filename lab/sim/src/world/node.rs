@@ -15,6 +15,7 @@ use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
 use quorate_types::{Ballot, Duration, Levels, NodeId, Recall, Slot, Starts, View, ViewNumber};
+use quorate_wire::{Assembly, Cutter};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -191,6 +192,10 @@ pub(super) struct Running {
     pub fetched: Option<(Slot, Vec<u8>)>,
     /// What its ordering had counted of steps when it was last looked at.
     pub steps: (u64, u64),
+    /// Values that it multicasts, with the others of the turn.
+    pub cutter: Cutter,
+    /// Values that come by multicast.
+    pub assembly: Assembly,
     /// Turns so far, for checks that need not follow each.
     pub turns: u64,
 }

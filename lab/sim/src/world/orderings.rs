@@ -10,6 +10,7 @@ use crate::checkers::Property;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
+use quorate_any::paxos::message::Hears;
 use quorate_ordering::{Flow, ProposalReach};
 use quorate_replica::PeerMessage;
 use quorate_types::{Duration, Level, NodeId, NodeSet, OrderingName, View, ViewChange};
@@ -177,7 +178,16 @@ impl World {
         };
         match message {
             AnyMessage::Paxos(Message::Named(_)) => self.exercised(Row::NamedProposed),
-            AnyMessage::Paxos(Message::Want(_)) => self.exercised(Row::WantAsked),
+            AnyMessage::Paxos(Message::PassId(_)) => self.exercised(Row::IdPassed),
+            AnyMessage::Paxos(Message::Fetched(_)) => self.exercised(Row::ValueFetched),
+            AnyMessage::Paxos(Message::Hears(Hears { slot: None, .. })) => {
+                self.exercised(Row::Deaf);
+            }
+            AnyMessage::Paxos(Message::Want(want))
+                if self.judge.governing(want.ballot.view).ordering == OrderingName::SPaxos =>
+            {
+                self.exercised(Row::WantAsked);
+            }
             AnyMessage::Paxos(Message::Accept(accept)) if accept.slot <= accept.decided => {
                 self.exercised(Row::Retried);
             }

@@ -49,6 +49,7 @@ impl World {
             }
             self.perform_one(id, life, output);
         }
+        self.send_datagrams(id);
         self.begin_commit(id);
         self.begin_work(id);
     }
@@ -211,6 +212,9 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{id} -> {to:?} says {message:?}")
         });
+        if lane == Lane::Multicast {
+            return self.multicast(id, message);
+        }
         let to = self.readers(id, to, message);
         let mut bytes = BytesMut::with_capacity(MESSAGE_BYTES);
         put_peer(&mut bytes, message);

@@ -183,6 +183,9 @@ rows! {
     SwitchedSPaxosToRing 1 "view with ring_paxos after one with s_paxos";
     NamedProposed 50 "proposal by names of values that were spread";
     WantAsked 5 "named value that had not come, asked of the leader";
+    IdPassed 30 "id of a value that was multicast, passed on along a ring";
+    ValueFetched 5 "value that was multicast and lost, got over a link";
+    Deaf 2 "node that hears multicast no more, and says so";
     Ringed 50 "leader whose proposals go along a ring";
     RingBroken 20 "ring suspected, all asked again";
     Ahead 500 "slot decided as the objects had executed it";

@@ -6,6 +6,7 @@ use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 
 /// Put load on a group and measure it: operations, latency, CPU and memory.
@@ -68,6 +69,9 @@ pub(crate) struct BenchArgs {
     /// Slots that the objects of the run's group may execute ahead of decisions.
     #[arg(long, default_value_t = 0, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(0..=1024), conflicts_with = "endpoint", allow_negative_numbers = true)]
     pub(super) speculation: u16,
+    /// Where leaders of the run's group multicast values with the ordering ring_paxos, such as 239.1.2.3:7600.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::up::multicast, conflicts_with = "endpoint")]
+    pub(super) multicast: Option<SocketAddrV4>,
     /// Seconds to measure.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     pub(super) seconds: f64,

@@ -318,7 +318,11 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         "-o",
         "json",
     ];
-    words.map(str::to_string).to_vec()
+    let mut words = words.map(str::to_string).to_vec();
+    if let Some(address) = args.multicast {
+        words.extend(["--multicast".to_owned(), address.to_string()]);
+    }
+    words
 }
 
 fn baseline_words(args: &BenchArgs, target: &Target) -> Vec<String> {

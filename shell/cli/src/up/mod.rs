@@ -26,10 +26,11 @@ use quorate_client::node_status;
 use quorate_node::NodeStatus;
 use quorate_types::{GroupId, Level, Levels};
 use quorate_wire::SPEAKS;
-pub(crate) use settings::{SandboxArg, memory};
+pub(crate) use settings::{SandboxArg, memory, multicast};
 use short_check::ShortCheck;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use supervisor::{Happening, Supervisor};
@@ -117,6 +118,10 @@ pub(crate) struct UpArgs {
     /// the longer of both times, not their sum. 0 for none. Default: 0, or as the directory has it.
     #[arg(long, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(0..=1024), allow_negative_numbers = true)]
     pub(crate) speculation: Option<u16>,
+    /// Where leaders multicast values with the ordering ring_paxos, such as 239.1.2.3:7600, in a group at level 28 or
+    /// above. Not with --tls. Default: nowhere, or as the directory has it.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = settings::multicast, conflicts_with = "tls")]
+    pub(crate) multicast: Option<SocketAddrV4>,
     /// The Python interpreter of the host process. Default: `python3` beside this program or on PATH.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
@@ -160,6 +165,7 @@ impl UpArgs {
             sandbox: None,
             check_reads: None,
             speculation: None,
+            multicast: None,
             python: None,
             tls: false,
             log: "info".to_owned(),

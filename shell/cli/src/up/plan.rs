@@ -406,6 +406,8 @@ fn take_up(
         let mut config = held.clone();
         settings::apply(args, object, &mut config);
         if config != held {
+            // What the node would refuse is not written.
+            NodeConfig::parse(&config.to_toml()).map_err(CliError::usage)?;
             write_config(&config_path(dir, config.node), &config)?;
         }
         Ok(config)

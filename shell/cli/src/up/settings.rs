@@ -7,6 +7,7 @@ use super::UpArgs;
 use clap::ValueEnum;
 use quorate_node::{NodeConfig, NodeStatus, ObjectConfig, ReadChecksConfig, SandboxConfig};
 use serde_json::{Value, json};
+use std::net::SocketAddrV4;
 
 /// Which reads are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -70,6 +71,16 @@ pub(crate) fn package(word: &str) -> Result<String, String> {
     }
 }
 
+/// An address where datagrams reach all nodes of a group.
+pub(crate) fn multicast(word: &str) -> Result<SocketAddrV4, String> {
+    let advice = "takes a multicast address with a port, such as 239.1.2.3:7600";
+    let address: SocketAddrV4 = word.parse().map_err(|_| advice.to_owned())?;
+    match address.ip().is_multicast() && address.port() > 0 {
+        true => Ok(address),
+        false => Err(advice.to_owned()),
+    }
+}
+
 /// Takes the options of this start over into a node's configuration.
 pub(super) fn apply(args: &UpArgs, object: &ObjectConfig, config: &mut NodeConfig) {
     // The module was found here, so the nodes must find it here too.
@@ -103,6 +114,9 @@ pub(super) fn apply(args: &UpArgs, object: &ObjectConfig, config: &mut NodeConfi
     }
     if let Some(slots) = args.speculation {
         config.limits.speculation = slots.into();
+    }
+    if args.multicast.is_some() {
+        config.limits.multicast = args.multicast;
     }
     config.snapshot.enabled = !args.no_snapshot;
 }

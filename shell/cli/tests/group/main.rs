@@ -13,6 +13,7 @@ mod joining;
 mod lost_votes;
 mod meeting;
 mod members;
+mod multicast;
 mod never_up;
 mod orderings;
 mod reading;

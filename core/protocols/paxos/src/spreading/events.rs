@@ -331,10 +331,15 @@ impl MultiPaxos {
     /// `from` lacks a value that was named in a slot.
     pub(crate) fn on_want(
         &mut self,
+        now: Time,
         from: NodeId,
-        Want { ballot, slot }: Want,
+        want: Want,
         effects: &mut Effects<Message>,
     ) {
+        if !self.seat.spreads() {
+            return self.tell_value(now, from, want, effects);
+        }
+        let Want { ballot, slot } = want;
         let Some((leader, seat)) = self.leading_in(ballot) else {
             return;
         };

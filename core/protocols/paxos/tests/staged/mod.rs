@@ -1,15 +1,15 @@
 //! Plays the scripts of this protocol: how an instance starts, and how its messages read.
 
-use quorate_ordering::{Config, Standing};
+use quorate_ordering::{Config, Standing, ValuesBy};
 use quorate_paxos::message::{
-    Accept, Accepted, Attested, Barrier, Confirm, Confirmed, Decided, Forward, Gathered, Heard,
-    Heartbeat, Holds, Learn, Learned, Nack, Named, Pass, PreVoted, Prepare, Returned, Seen, Spread,
-    Surveyed, TakeOver, Trimmed, Want,
+    Accept, Accepted, Attested, Barrier, Carried, Confirm, Confirmed, Decided, Forward, Gathered,
+    Heard, Hears, Heartbeat, Holds, Learn, Learned, Nack, Named, Pass, PassId, PreVoted, Prepare,
+    Returned, RingWay, Seen, Spread, Surveyed, TakeOver, Trimmed, Want,
 };
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::render::{ballot, batch, nodes};
 use quorate_testkit::{Memory, ScriptedProtocol, Start, VIEW, run_folder};
-use quorate_types::{Ballot, ValueId};
+use quorate_types::{Ballot, Level, ValueId};
 use std::path::Path;
 
 struct Paxos;
@@ -21,6 +21,9 @@ impl ScriptedProtocol for Paxos {
     fn start(start: Start) -> MultiPaxos {
         let seed = u64::from(start.own.0);
         let mut config = Config::new(VIEW.group, start.own, start.boot, start.view, seed);
+        if config.view.level >= Level::MULTICAST {
+            config.limits.values = ValuesBy::Multicast;
+        }
         config.limits.pipeline = start.pipeline.unwrap_or(config.limits.pipeline);
         let first_slots = config.limits.step_first_slots;
         config.limits.step_first_slots = start.first_slots.unwrap_or(first_slots);
@@ -134,13 +137,7 @@ impl ScriptedProtocol for Paxos {
                 way,
                 ..
             }) => {
-                let way: Vec<String> = (way.nodes().iter().enumerate())
-                    .map(|(place, node)| match place < way.gathering() {
-                        true => format!("{node}!"),
-                        false => node.to_string(),
-                    })
-                    .collect();
-                let way = way.join(" ");
+                let way = way_of(way);
                 format!("{} {slot} {} by {way}", ballot(*b), batch(value))
             }
             Message::Gathered(Gathered {
@@ -166,8 +163,39 @@ impl ScriptedProtocol for Paxos {
                 ..
             }) => format!("{} {slot} {}", ballot(*b), names(values)),
             Message::Want(Want { ballot: b, slot }) => format!("{} {slot}", ballot(*b)),
+            Message::Multicast(Carried {
+                ballot: b,
+                slot,
+                batch: value,
+            })
+            | Message::Fetched(Carried {
+                ballot: b,
+                slot,
+                batch: value,
+            }) => format!("{} {slot} {}", ballot(*b), batch(value)),
+            Message::PassId(PassId {
+                ballot: b,
+                slot,
+                way,
+                hearing,
+                ..
+            }) => format!("{} {slot} by {}, {hearing} hear", ballot(*b), way_of(way)),
+            Message::Hears(Hears { ballot: b, slot }) => {
+                let what = slot.map_or("nothing".into(), |slot| slot.to_string());
+                format!("{} {what}", ballot(*b))
+            }
         }
     }
+}
+
+/// The nodes of a way; with `!` those whose votes are gathered.
+fn way_of(way: &RingWay) -> String {
+    let nodes = way.nodes().iter().enumerate();
+    let nodes = nodes.map(|(place, node)| match place < way.gathering() {
+        true => format!("{node}!"),
+        false => node.to_string(),
+    });
+    nodes.collect::<Vec<String>>().join(" ")
 }
 
 /// The name of a spread value, without the start in which it was.

@@ -2,8 +2,8 @@
 
 use super::Message;
 use quorate_ordering::{
-    Decision, Effect, Effects, Event, LinkState, Ordering, OrderingStatus, PeerStatus, ReadId,
-    Record, Role, Standing, ViewPast,
+    Decision, Effect, Effects, Event, LinkState, MulticastStatus, Ordering, OrderingStatus,
+    PeerStatus, ReadId, Record, Role, Standing, ViewPast,
 };
 use quorate_types::{
     Ballot, Batch, BroadcastId, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId,
@@ -285,6 +285,7 @@ impl Ordering for Instant {
             spared: 0,
             suspicions: 0,
             deferred: 0,
+            multicast: MulticastStatus::default(),
             peers: shared.linked.iter().map(|node| linked(*node)).collect(),
         }
     }

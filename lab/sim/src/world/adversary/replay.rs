@@ -6,7 +6,8 @@
 use super::Adversary;
 use quorate_any::AnyMessage;
 use quorate_ordering::{
-    Decision, Effect, Effects, Event, Ordering, OrderingStatus, Record, Role, Standing, ViewPast,
+    Decision, Effect, Effects, Event, MulticastStatus, Ordering, OrderingStatus, Record, Role,
+    Standing, ViewPast,
 };
 use quorate_replica::{Input, Output, Remembered, Replica, ReplicaConfig};
 use quorate_types::{
@@ -83,6 +84,7 @@ impl Ordering for Given {
             spared: 0,
             suspicions: 0,
             deferred: 0,
+            multicast: MulticastStatus::default(),
             peers: Vec::new(),
         }
     }

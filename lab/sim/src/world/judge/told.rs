@@ -54,6 +54,8 @@ impl Judge {
                 self.asks_votes(node, (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
+            Testimony::PassesId { ballot, .. } if ballot.node != node => Ok(()),
+            Testimony::PassesId { ballot, decided } => self.vouching.vouched(node, ballot, decided),
             Testimony::Spreads { value, commands } => self.spreads(view, value, commands),
             Testimony::ProposesNamed {
                 ballot,

@@ -241,6 +241,10 @@ impl Command {
                 who: MemberChange::Ordering(ordering),
                 ..
             } => ordering.change_level(),
+            Body::ChangeView {
+                who: MemberChange::Quorums(_),
+                ..
+            } => Level::QUORUMS,
             Body::Collect { .. } => Level::COLLECTED,
             Body::ChangeView {
                 who:
@@ -269,7 +273,8 @@ impl Command {
                     | MemberChange::Returns(_)
                     | MemberChange::Leaves(_)
                     | MemberChange::Level(_)
-                    | MemberChange::Ordering(_) => 0,
+                    | MemberChange::Ordering(_)
+                    | MemberChange::Quorums(_) => 0,
                 },
                 Body::Open { .. }
                 | Body::Resume { .. }

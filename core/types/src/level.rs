@@ -35,6 +35,8 @@ impl Level {
     pub const BROADCAST: Level = Level(26);
     /// Since this one clients may ask for tentative replies: [`crate::FromClient::Early`].
     pub const EARLY: Level = Level(27);
+    /// Since this one operators ask for quorums of other sizes than majorities: [`crate::QuorumRule`].
+    pub const QUORUMS: Level = Level(28);
 }
 
 impl Levels {

@@ -14,7 +14,7 @@ use quorate_types::{
 };
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 27;
+pub const VERSION: u16 = 28;
 
 /// The oldest protocol version that this build speaks.
 pub const VERSION_MIN: u16 = 19;

@@ -11,7 +11,8 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
     Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
-    OrderingName, Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
+    OrderingName, Persistence, QuorumRule, QuorumSizes, Quorums, Rejoin, View, ViewChange,
+    ViewNumber,
 };
 
 /// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there
@@ -20,6 +21,9 @@ const NAMES_LEVEL: u8 = 0x80;
 
 /// The bit beside it that says that an ordering follows the level: builds that know only one refuse the view.
 const NAMES_ORDERING: u8 = 0x40;
+
+/// The bit beside it that says that the quorums were asked for, and with how many votes in fast rounds, behind level and ordering.
+const QUORUMS_ASKED: u8 = 0x20;
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
@@ -32,7 +36,7 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         view.quorums.phase1(),
         view.quorums.phase2(),
     ] {
-        buf.put_u8(u8::try_from(size).expect("a group has at most 64 acceptors"));
+        put_size(buf, size);
     }
     buf.put_u64_le(view.window);
     let rejoined: Vec<_> = view.rejoined.iter().collect();
@@ -48,15 +52,24 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         view.level >= view.ordering.level(),
         "a view is at the level of its ordering"
     );
+    let is_asked = view.quorums.is_asked();
+    assert!(
+        view.level >= Level::QUORUMS || !is_asked,
+        "a view is at the level of its quorums"
+    );
+    let quorums = if is_asked { QUORUMS_ASKED } else { 0 };
     if view.level == Level::UNNAMED {
         buf.put_u8(persistence);
     } else if view.ordering == OrderingName::Paxos {
-        buf.put_u8(persistence | NAMES_LEVEL);
+        buf.put_u8(persistence | NAMES_LEVEL | quorums);
         buf.put_u16_le(view.level.0);
     } else {
-        buf.put_u8(persistence | NAMES_LEVEL | NAMES_ORDERING);
+        buf.put_u8(persistence | NAMES_LEVEL | NAMES_ORDERING | quorums);
         buf.put_u16_le(view.level.0);
         put_ordering(buf, view.ordering);
+    }
+    if is_asked {
+        put_size(buf, view.quorums.fast().unwrap_or(0));
     }
     put_list(buf, &view.objects, |buf, object| {
         put_name(buf, &object.name, NAME_BYTES_MAX);
@@ -86,6 +99,7 @@ const LEAVES: u8 = 3;
 const LEVEL: u8 = 4;
 const ORDERING: u8 = 5;
 const JOINS_AS_WITNESS: u8 = 6;
+const QUORUMS: u8 = 7;
 
 pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
     match who {
@@ -119,6 +133,46 @@ pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
             buf.put_u8(ORDERING);
             put_ordering(buf, *ordering);
         }
+        MemberChange::Quorums(rule) => {
+            buf.put_u8(QUORUMS);
+            put_quorum_rule(buf, *rule);
+        }
+    }
+}
+
+fn put_size(buf: &mut BytesMut, size: usize) {
+    buf.put_u8(u8::try_from(size).expect("a group has at most 64 acceptors"));
+}
+
+/// A size that somebody asks for may be anything: one that no group has stays one that no group has.
+fn put_wish(buf: &mut BytesMut, size: usize) {
+    buf.put_u8(u8::try_from(size).unwrap_or(u8::MAX));
+}
+
+/// Three sizes: no phase-1 quorums mean majorities, no fast ones as few votes as are safe.
+pub(crate) fn put_quorum_rule(buf: &mut BytesMut, rule: QuorumRule) {
+    let sizes = match rule {
+        QuorumRule::Majority => [0, 0, 0],
+        QuorumRule::Sizes(sizes) => [sizes.phase1, sizes.phase2, sizes.fast.unwrap_or(0)],
+    };
+    for size in sizes {
+        put_wish(buf, size);
+    }
+}
+
+pub(crate) fn take_quorum_rule(r: &mut Reader<'_>) -> Result<QuorumRule, WireError> {
+    let [phase1, phase2, fast] = r.array("quorums")?.map(usize::from);
+    match (phase1, phase2, fast) {
+        (0, 0, 0) => Ok(QuorumRule::Majority),
+        (0, ..) | (_, 0, _) => Err(WireError::OutOfRange {
+            what: "quorums",
+            value: 0,
+        }),
+        (phase1, phase2, fast) => Ok(QuorumRule::Sizes(QuorumSizes {
+            phase1,
+            phase2,
+            fast: (fast > 0).then_some(fast),
+        })),
     }
 }
 
@@ -166,6 +220,7 @@ pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, Wir
         LEAVES => MemberChange::Leaves(take_node(r)?),
         LEVEL => MemberChange::Level(Level(r.u16("level")?)),
         ORDERING => MemberChange::Ordering(take_ordering(r)?),
+        QUORUMS => MemberChange::Quorums(take_quorum_rule(r)?),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "member change",
@@ -196,6 +251,7 @@ fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireErr
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
     let mut level = Level::UNNAMED;
     let mut ordering = OrderingName::Paxos;
+    let mut asked = None;
     let mut view = View {
         level,
         ordering,
@@ -228,7 +284,15 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
                     what: "ordering of a view that does not name it so",
                 });
             }
-            match tag & !(NAMES_LEVEL | NAMES_ORDERING) {
+            if tag & QUORUMS_ASKED != 0 {
+                if level < Level::QUORUMS {
+                    return Err(WireError::Inconsistent {
+                        what: "quorums of a view that is not at their level",
+                    });
+                }
+                asked = Some(r.u8("votes in fast rounds")?);
+            }
+            match tag & !(NAMES_LEVEL | NAMES_ORDERING | QUORUMS_ASKED) {
                 1 => Persistence::Disk,
                 2 => Persistence::Memory,
                 _ => {
@@ -248,6 +312,9 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
         })?,
     };
     (view.level, view.ordering) = (level, ordering);
+    if let Some(fast) = asked {
+        view.quorums = asked_quorums(view.quorums, fast.into())?;
+    }
     check(&view)?;
     Ok(view)
 }
@@ -268,6 +335,17 @@ fn take_quorums(r: &mut Reader<'_>) -> Result<Quorums, WireError> {
     let [acceptors, phase1, phase2] = r.array("quorums")?.map(usize::from);
     Quorums::flexible(acceptors, phase1, phase2).map_err(|_| WireError::Inconsistent {
         what: "quorums of a view can miss each other",
+    })
+}
+
+fn asked_quorums(sizes: Quorums, fast: usize) -> Result<Quorums, WireError> {
+    let asked = QuorumSizes {
+        phase1: sizes.phase1(),
+        phase2: sizes.phase2(),
+        fast: (fast > 0).then_some(fast),
+    };
+    Quorums::asked(sizes.acceptors(), asked).map_err(|_| WireError::Inconsistent {
+        what: "fast quorums of a view can miss each other",
     })
 }
 

@@ -2,15 +2,13 @@
 //!
 //! `quorate up` and people write it; only `quorate node run` and `quorate up` read it.
 
-use crate::LimitsConfig;
-use crate::NodeError;
 use crate::arguments::constructor_arguments;
-use crate::ordering_word;
+use crate::{LimitsConfig, NodeError, ordering_word, quorums_word};
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
-    ClusterId, FastQuorums, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId,
-    ObjectSpec, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
+    ClusterId, GroupId, Incarnation, Levels, Member, NodeId, NodeSet, ObjectId, ObjectSpec,
+    OrderingName, Persistence, QuorumRule, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,6 +52,13 @@ pub struct NodeConfig {
         with = "ordering_word"
     )]
     pub ordering: OrderingName,
+    /// How many acceptors elect a leader and decide in the first view; later ones say it themselves.
+    #[serde(
+        default,
+        skip_serializing_if = "quorums_word::is_default",
+        with = "quorums_word"
+    )]
+    pub quorums: QuorumRule,
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -338,11 +343,7 @@ impl NodeConfig {
                 .arguments()
                 .map_err(|error| format!("objects[{index}].{error}"))?;
         }
-        if self.ordering == OrderingName::FastPaxos {
-            FastQuorums::beside_majorities(self.members.len()).map_err(|few| {
-                format!("ordering: {few}; name more members, or paxos, libpaxos or libpaxos+")
-            })?;
-        }
+        quorums_word::checked(self)?;
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
@@ -393,10 +394,10 @@ impl NodeConfig {
             members,
             replicas: nodes,
             acceptors: nodes,
-            quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
+            quorums: (self.quorums.quorums(nodes.len())).expect("checked: there is a member"),
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: self.ordering.level(),
+            level: quorums_word::level(self),
             ordering: self.ordering,
             persistence: match self.persist {
                 PersistConfig::Disk => Persistence::Disk,

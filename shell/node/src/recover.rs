@@ -112,7 +112,10 @@ fn without_view_changes(batch: &Batch) -> Batch {
         if let Body::ChangeView { change, who } = &mut command.body {
             // There is no such view, so the change has no effect, as one that came too late.
             change.after = ViewNumber(0);
-            if matches!(who, MemberChange::Level(_) | MemberChange::Ordering(_)) {
+            if matches!(
+                who,
+                MemberChange::Level(_) | MemberChange::Ordering(_) | MemberChange::Quorums(_)
+            ) {
                 // Every build reads this one.
                 *who = MemberChange::Same;
             }

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 209] = [
+    pub const ALL: [Plant; 213] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -173,6 +173,10 @@ impl Plant {
         Plant::PassedUnnoticed,
         Plant::NotesOfOldView,
         Plant::QuorumsOfOldView,
+        Plant::KeptPhaseOneMisses,
+        Plant::PhaseOneByPhaseTwo,
+        Plant::ConfirmedByMajority,
+        Plant::LeasedByMajority,
         Plant::RemovedAcceptorVotes,
         Plant::LearnerCounted,
         Plant::NextViewWithoutPhaseOne,

@@ -3,7 +3,7 @@
 
 use crate::readers;
 use crate::samples_peer::{DIGEST, batch, group_change, ordering, replica, view_change};
-use crate::samples_snapshot::snapshot;
+use crate::samples_snapshot::{set_quorums, snapshot};
 use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
@@ -406,6 +406,7 @@ fn requests_of_clients() -> Vec<Sample> {
                 ordering: OrderingName::LibpaxosPlus,
             },
         ),
+        ("request_set_quorums", set_quorums()),
         (
             "request_resume",
             FromClient::Resume {

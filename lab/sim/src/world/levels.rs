@@ -25,7 +25,7 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 7] = [
+const ASKED: [Level; 8] = [
     Level(19),
     Level(20),
     Level(21),
@@ -33,6 +33,7 @@ const ASKED: [Level; 7] = [
     Level::SPREAD_VALUES,
     Level::BROADCAST,
     Level::EARLY,
+    Level::QUORUMS,
 ];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.

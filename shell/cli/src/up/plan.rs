@@ -7,7 +7,7 @@ use super::tls::{self, ClientFiles};
 use crate::directory;
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, random};
-use crate::ordering::refuse_few;
+use crate::quorums;
 use quorate_client::TlsClient;
 use quorate_host::limits::BUDGET_STEPS;
 use quorate_host::{HostConfig, HostError, HostedObject, PythonConfig, Sandbox, UnkeptState};
@@ -58,7 +58,7 @@ pub(super) struct PlannedNode {
 impl Plan {
     /// Makes the directories, or reuses those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
-        refuse_few(args.ordering.unwrap_or_default().name(), args.nodes.into())?;
+        judge_quorums(args)?;
         let is_new = args
             .dir
             .as_ref()
@@ -366,6 +366,7 @@ fn take_up(
             first.ordering
         )));
     }
+    other_quorums(args, &first).map_or(Ok(()), |why| Err(conflict(why)))?;
     if first.tls.is_some() != args.tls {
         return Err(conflict(match args.tls {
             true => "it was made without --tls".to_owned(),
@@ -456,6 +457,7 @@ pub(super) fn new_configs(
                 persist: args.persist.as_config(),
                 window: NodeConfig::WINDOW,
                 ordering: args.ordering.unwrap_or_default().name(),
+                quorums: args.quorums.unwrap_or_default(),
                 insecure: false,
                 keeps_inside: false,
                 speaks: SPEAKS,
@@ -478,6 +480,24 @@ pub(super) fn new_configs(
         })
         .collect();
     Ok(configs)
+}
+
+/// Refuses quorums that a new group cannot have.
+fn judge_quorums(args: &UpArgs) -> Result<(), CliError> {
+    let ordering = args.ordering.unwrap_or_default().name();
+    let rule = args.quorums.unwrap_or_default();
+    let is_kept = args.persist == PersistArg::Disk;
+    quorums::judge((rule, is_kept), ordering, args.nodes.into()).map(drop)
+}
+
+/// Why a group that was there before does not begin with the quorums that are asked for.
+fn other_quorums(args: &UpArgs, first: &NodeConfig) -> Option<String> {
+    let (wished, began) = (args.quorums?, first.quorums);
+    (wished != began).then(|| {
+        format!(
+            "it began with the quorums {began}, which `quorate view set quorums={wished}` changes while it runs: leave --quorums out"
+        )
+    })
 }
 
 /// Writes the configurations of a new group. The first node's is written last: it says that the group is whole.

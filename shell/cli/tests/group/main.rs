@@ -15,6 +15,7 @@ mod meeting;
 mod members;
 mod never_up;
 mod orderings;
+mod quorums;
 mod reading;
 mod recover;
 mod restore;

@@ -2,7 +2,7 @@
 
 use quorate_types::{
     Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId,
-    OrderingName, ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
+    OrderingName, QuorumRule, ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -95,6 +95,13 @@ pub enum Operation {
         /// The ordering from then on.
         ordering: OrderingName,
     },
+    /// Other quorums.
+    SetQuorums {
+        /// The view that is changed.
+        change: ViewChange,
+        /// How many acceptors each phase needs from then on.
+        rule: QuorumRule,
+    },
     /// Another leader.
     MoveLeader {
         /// Who is to lead.
@@ -149,6 +156,7 @@ impl Operation {
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
+            | Operation::SetQuorums { .. }
             | Operation::ChangeView { .. } => 0,
         }
     }

@@ -289,6 +289,7 @@ impl ClientSession {
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
+            | Operation::SetQuorums { .. }
             | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);

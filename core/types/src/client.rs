@@ -2,8 +2,8 @@
 
 use crate::{
     Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, MemberRole,
-    NodeId, ObjectId, OrderingName, Secret, SecretHash, SessionId, SessionTerms, Slot, Tenancy,
-    Value, ViewChange,
+    NodeId, ObjectId, OrderingName, QuorumRule, Secret, SecretHash, SessionId, SessionTerms, Slot,
+    Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -150,6 +150,15 @@ pub enum FromClient {
         change: ViewChange,
         /// The ordering from then on.
         ordering: OrderingName,
+    },
+    /// An operator changes how many acceptors elect a leader and decide. Answered as [`FromClient::ChangeView`] is.
+    SetQuorums {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The view that is changed, with its acceptors and its window.
+        change: ViewChange,
+        /// How many acceptors each phase needs from then on.
+        rule: QuorumRule,
     },
     /// An operator has the leader hand on to another node. Answered by [`ToClient::Checkpointed`] once the leader has begun to, or
     /// where that node leads: it may yet fail.

@@ -239,6 +239,7 @@ impl Command {
             Body::ChangeView { who, .. } => match who {
                 MemberChange::Level(_) => Level::NAMED,
                 MemberChange::Ordering(ordering) => ordering.change_level(),
+                MemberChange::Quorums(_) => Level::QUORUMS,
                 MemberChange::Joins { role, .. } if *role == MemberRole::Witness => {
                     Level::WITNESSES
                 }
@@ -267,7 +268,8 @@ impl Command {
                     | MemberChange::Returns(_)
                     | MemberChange::Leaves(_)
                     | MemberChange::Level(_)
-                    | MemberChange::Ordering(_) => 0,
+                    | MemberChange::Ordering(_)
+                    | MemberChange::Quorums(_) => 0,
                 },
                 Body::Open { .. }
                 | Body::Resume { .. }

@@ -37,6 +37,13 @@ pub enum FastQuorumsError {
         /// Faults to be tolerated.
         faults: usize,
     },
+    /// Fast rounds would need the votes of all acceptors.
+    NoSpare {
+        /// Phase-1 size asked for.
+        phase1: usize,
+        /// How many acceptors there are.
+        acceptors: usize,
+    },
 }
 
 impl FastQuorums {
@@ -69,6 +76,15 @@ impl FastQuorums {
         Ok(FastQuorums { classic, fast })
     }
 
+    /// The fast quorums of a view: as large as an operator asked for, else as small as they can be.
+    #[must_use]
+    pub fn of(classic: Quorums) -> FastQuorums {
+        match classic.fast() {
+            Some(fast) => FastQuorums { classic, fast },
+            None => FastQuorums::least(classic),
+        }
+    }
+
     /// The smallest fast quorums that the phase-1 quorums allow.
     #[must_use]
     pub fn least(classic: Quorums) -> FastQuorums {
@@ -97,6 +113,27 @@ impl FastQuorums {
             true => Ok(quorums),
             false => Err(few),
         }
+    }
+
+    /// Refuses quorums whose fast rounds need the votes of all: one slow acceptor would turn every round into a classic one.
+    ///
+    /// # Errors
+    /// Says how many acceptors it takes, or which phase-1 quorums.
+    pub fn check_spare(self) -> Result<FastQuorums, FastQuorumsError> {
+        let acceptors = self.classic.acceptors();
+        if self.faults() > 0 {
+            return Ok(self);
+        }
+        Err(match acceptors < 4 || !self.classic.is_asked() {
+            true => FastQuorumsError::TooFewAcceptors {
+                acceptors,
+                faults: 1,
+            },
+            false => FastQuorumsError::NoSpare {
+                phase1: self.classic.phase1(),
+                acceptors,
+            },
+        })
     }
 
     /// Quorums with which every phase and both kinds of rounds tolerate `faults` acceptors that are gone.
@@ -130,7 +167,7 @@ impl FastQuorums {
         self.classic.acceptors() - self.fast
     }
 
-    /// Confirmations needed for a read: a set that meets every quorum of both kinds of rounds.
+    /// Confirmations needed for a read: a set that meets every phase-1 quorum and every fast one, which decides without the leader.
     #[must_use]
     pub fn confirm(&self) -> usize {
         let meets_fast = self.classic.acceptors() + 1 - self.fast;
@@ -149,7 +186,19 @@ impl fmt::Display for FastQuorums {
     /// What the group tolerates, for operators.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (acceptors, classic) = (self.classic.acceptors(), self.classic.phase2());
-        let needed = classic.max(self.classic.phase1());
+        let needed = self.classic.both();
+        if self.classic.phase1() != classic {
+            return write!(
+                f,
+                "{acceptors} acceptors: fast rounds need {}, classic ones {classic}, {} elect a leader; the group goes on without {}, \
+                 under the leader that it has without {}, in fast rounds without {}",
+                self.fast,
+                self.classic.phase1(),
+                acceptors - needed,
+                acceptors - classic,
+                self.faults(),
+            );
+        }
         write!(
             f,
             "{acceptors} acceptors: fast rounds need {}, classic ones {classic}; the group goes on without {}, in fast rounds without {}",
@@ -180,6 +229,11 @@ impl fmt::Display for FastQuorumsError {
                 f,
                 "fast rounds that go on without {faults} of the acceptors need {} acceptors, not {acceptors}",
                 3 * faults + 1
+            ),
+            FastQuorumsError::NoSpare { phase1, acceptors } => write!(
+                f,
+                "with phase-1 quorums of {phase1} among {acceptors} acceptors every fast round needs the votes of all: use phase-1 \
+                 quorums of 3 or more, and fast quorums of fewer than {acceptors}"
             ),
         }
     }
@@ -214,7 +268,7 @@ mod tests {
                         let Ok(quorums) = made else { continue };
                         assert!(fast >= FastQuorums::least(classic).fast());
                         let confirms = subsets(n, quorums.confirm());
-                        for size in [q1, q2, fast] {
+                        for size in [q1, fast] {
                             assert!(
                                 confirms
                                     .clone()

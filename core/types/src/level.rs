@@ -39,6 +39,8 @@ impl Level {
     pub const FIRST_BALLOT: Level = Level(28);
     /// Since this one a leader may multicast values, where a view names [`crate::OrderingName::RingPaxos`].
     pub const MULTICAST: Level = Level(28);
+    /// Since this one operators ask for quorums of other sizes than majorities: [`crate::QuorumRule`].
+    pub const QUORUMS: Level = Level(28);
 }
 
 impl Levels {

@@ -19,6 +19,7 @@ mod link_proof;
 mod ordering_name;
 mod parked;
 mod parts;
+mod quorum_rule;
 mod quorums;
 mod reach;
 mod secret;
@@ -30,6 +31,7 @@ mod terms;
 mod time;
 mod timers;
 mod view;
+mod view_change_error;
 mod vote_kind;
 pub mod zoo;
 
@@ -50,7 +52,8 @@ pub use link_proof::{DatagramKey, LinkKey, LinkProof, LinkSide, Nonce};
 pub use ordering_name::{NoOrdering, OrderingName};
 pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
-pub use quorums::{Quorums, QuorumsError};
+pub use quorum_rule::{NoQuorumRule, QuorumRule};
+pub use quorums::{QuorumSizes, Quorums, QuorumsError};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
 pub use slot::Slot;
@@ -63,7 +66,8 @@ pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{
-    Member, MemberChange, MemberRole, ObjectSpec, Persistence, Rejoin, View, ViewChange,
-    ViewChangeError, ViewId, ViewNumber,
+    Member, MemberChange, MemberRole, ObjectSpec, Persistence, Rejoin, View, ViewChange, ViewId,
+    ViewNumber,
 };
+pub use view_change_error::ViewChangeError;
 pub use vote_kind::{ValueId, VoteKind};

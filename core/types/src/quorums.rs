@@ -1,13 +1,36 @@
 //! How many acceptors each phase of agreement needs.
 
+use crate::zoo::{Plant, planted};
+use crate::{FastQuorums, FastQuorumsError, QuorumRule};
 use std::fmt;
 
-/// How many acceptors a phase needs: any phase-1 quorum meets any phase-2 quorum.
+/// How many acceptors a phase needs: any phase-1 quorum meets any phase-2 quorum. Two phase-2 quorums need not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quorums {
     acceptors: usize,
     phase1: usize,
     phase2: usize,
+    wish: Wish,
+}
+
+/// Whether somebody asked for these sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    /// Nobody did: other acceptors count by majorities.
+    None,
+    /// An operator did: other acceptors count as [`Quorums::after`] says. So many votes were asked for in fast rounds, if any.
+    Sizes { fast: Option<usize> },
+}
+
+/// The sizes that an operator asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuorumSizes {
+    /// Promises needed to lead.
+    pub phase1: usize,
+    /// Votes needed to decide, in classic rounds.
+    pub phase2: usize,
+    /// Votes needed to decide in fast rounds; none: as few as are safe.
+    pub fast: Option<usize>,
 }
 
 /// Why quorum sizes cannot be used.
@@ -29,6 +52,13 @@ pub enum QuorumsError {
         /// Phase-2 size asked for.
         phase2: usize,
         /// How many acceptors there are.
+        acceptors: usize,
+    },
+    /// So few acceptors would be left that the phase-2 quorums that were asked for do not exist.
+    TooFewLeft {
+        /// Phase-2 size asked for.
+        phase2: usize,
+        /// How many acceptors would be left.
         acceptors: usize,
     },
 }
@@ -76,7 +106,97 @@ impl Quorums {
             acceptors,
             phase1,
             phase2,
+            wish: Wish::None,
         })
+    }
+
+    /// Sizes that an operator asks for, and that are kept when other acceptors vote: see [`Quorums::after`].
+    ///
+    /// # Errors
+    /// Says which rule the sizes break, and which sizes keep it.
+    ///
+    /// ```
+    /// use quorate_types::{QuorumSizes, Quorums};
+    /// let sizes = QuorumSizes { phase1: 4, phase2: 2, fast: None };
+    /// let six = Quorums::asked(5, sizes).unwrap().after(6).unwrap();
+    /// assert_eq!((six.phase1(), six.phase2()), (5, 2));
+    /// ```
+    pub fn asked(acceptors: usize, sizes: QuorumSizes) -> Result<Quorums, FastQuorumsError> {
+        let QuorumSizes {
+            phase1,
+            phase2,
+            fast,
+        } = sizes;
+        let made = Quorums::flexible(acceptors, phase1, phase2);
+        let mut made = made.map_err(FastQuorumsError::Classic)?;
+        if let Some(fast) = fast {
+            FastQuorums::new(made, fast)?;
+        }
+        made.wish = Wish::Sizes { fast };
+        Ok(made)
+    }
+
+    /// The quorums of so many acceptors after these. Majorities stay majorities. Where sizes were asked for, as many as before decide,
+    /// and as few as are safe elect a leader; in fast rounds as few as are safe decide. Claim mp-85.
+    ///
+    /// # Errors
+    /// [`QuorumsError::NoAcceptors`], and [`QuorumsError::TooFewLeft`] when fewer are left than decided before.
+    pub fn after(&self, acceptors: usize) -> Result<Quorums, QuorumsError> {
+        match self.wish {
+            Wish::None => Quorums::majority(acceptors),
+            Wish::Sizes { .. } if acceptors == self.acceptors => Ok(*self),
+            Wish::Sizes { .. } if acceptors == 0 => Err(QuorumsError::NoAcceptors),
+            Wish::Sizes { .. } => {
+                let phase2 = self.phase2;
+                if phase2 > acceptors {
+                    return Err(QuorumsError::TooFewLeft { phase2, acceptors });
+                }
+                let phase1 = match planted(Plant::KeptPhaseOneMisses) {
+                    true => self.phase1.min(acceptors),
+                    false => acceptors - phase2 + 1,
+                };
+                Ok(Quorums {
+                    acceptors,
+                    phase1,
+                    phase2,
+                    wish: Wish::Sizes { fast: None },
+                })
+            }
+        }
+    }
+
+    /// Whether an operator asked for these sizes, whatever they are.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.wish != Wish::None
+    }
+
+    /// What leads to these quorums.
+    #[must_use]
+    pub fn rule(&self) -> QuorumRule {
+        match self.wish {
+            Wish::None => QuorumRule::Majority,
+            Wish::Sizes { fast } => QuorumRule::Sizes(QuorumSizes {
+                phase1: self.phase1,
+                phase2: self.phase2,
+                fast,
+            }),
+        }
+    }
+
+    /// The votes that an operator asked for in fast rounds.
+    #[must_use]
+    pub fn fast(&self) -> Option<usize> {
+        match self.wish {
+            Wish::None => None,
+            Wish::Sizes { fast } => fast,
+        }
+    }
+
+    /// How many acceptors must be up so that a leader can be elected and decides: after each change of the view it must.
+    #[must_use]
+    pub fn both(&self) -> usize {
+        self.phase1.max(self.phase2)
     }
 
     /// Acceptors of the view.
@@ -97,10 +217,11 @@ impl Quorums {
         self.phase2
     }
 
-    /// Confirmations needed for a read: a set that meets every phase-1 and every phase-2 quorum.
+    /// Confirmations needed for a read, or for a lease, where only leaders propose: a set that meets every phase-1 quorum, so that
+    /// nobody else can have begun to lead. It is never larger than a phase-2 quorum: who can decide can answer reads. Claim mp-86.
     #[must_use]
     pub fn confirm(&self) -> usize {
-        self.acceptors + 1 - self.phase1.min(self.phase2)
+        self.acceptors + 1 - self.phase1
     }
 }
 
@@ -111,6 +232,7 @@ impl fmt::Display for Quorums {
             acceptors,
             phase1,
             phase2,
+            wish: _,
         } = *self;
         let word = if acceptors == 1 {
             "acceptor"
@@ -144,7 +266,13 @@ impl fmt::Display for QuorumsError {
             } => write!(
                 f,
                 "quorums of {phase1} and {phase2} among {acceptors} acceptors can miss each other; \
-                 their sum must exceed {acceptors}"
+                 their sum must exceed {acceptors}: use {},{phase2} or {phase1},{}",
+                acceptors + 1 - phase2,
+                acceptors + 1 - phase1,
+            ),
+            QuorumsError::TooFewLeft { phase2, acceptors } => write!(
+                f,
+                "{acceptors} acceptors would be left, and {phase2} are to decide: ask for other quorums first, for example majorities"
             ),
         }
     }
@@ -177,8 +305,51 @@ mod tests {
         );
     }
 
+    /// Claim mp-85.
     #[test]
-    fn valid_quorums_always_meet_and_confirmations_meet_both_phases() {
+    fn sizes_that_were_asked_for_meet_after_every_change_of_the_acceptors() {
+        let sizes = |phase1, phase2, fast| QuorumSizes {
+            phase1,
+            phase2,
+            fast,
+        };
+        for n in 1..=7 {
+            for (q1, q2) in (1..=n).flat_map(|q1| (1..=n).map(move |q2| (q1, q2))) {
+                let Ok(asked) = Quorums::asked(n, sizes(q1, q2, None)) else {
+                    assert!(q1 + q2 <= n);
+                    continue;
+                };
+                assert_eq!(asked.after(n), Ok(asked), "replaced, not resized");
+                for left in 1..=8 {
+                    match asked.after(left) {
+                        Ok(next) => {
+                            assert!(next.phase1() + next.phase2() > left && next.is_asked());
+                            assert_eq!((next.acceptors(), next.phase2()), (left, q2));
+                        }
+                        Err(why) => {
+                            let (phase2, acceptors) = (q2, left);
+                            assert_eq!(why, QuorumsError::TooFewLeft { phase2, acceptors });
+                            assert!(q2 > left);
+                        }
+                    }
+                }
+            }
+            let majority = Quorums::majority(n).unwrap();
+            assert_eq!(majority.after(n + 2), Quorums::majority(n + 2));
+        }
+        let with_fast = Quorums::asked(5, sizes(4, 2, Some(5))).unwrap();
+        assert_eq!(with_fast.fast(), Some(5));
+        assert_eq!(with_fast.after(6).unwrap().fast(), None);
+        assert!(Quorums::asked(5, sizes(4, 2, Some(3))).is_err());
+        let few = Quorums::asked(5, sizes(2, 2, None))
+            .unwrap_err()
+            .to_string();
+        assert!(few.ends_with("must exceed 5: use 4,2 or 2,4"), "{few}");
+    }
+
+    /// Claim mp-86.
+    #[test]
+    fn valid_quorums_always_meet_and_confirmations_meet_every_election() {
         for n in 1..=7 {
             for q1 in 0..=n + 1 {
                 for q2 in 0..=n + 1 {
@@ -191,9 +362,8 @@ mod tests {
                     assert_eq!(made.is_ok(), meets, "n={n} q1={q1} q2={q2}");
                     let Ok(quorums) = made else { continue };
                     let confirm = quorums.confirm();
-                    for phase in [q1, q2] {
-                        assert!(subsets(n, confirm).all(|a| subsets(n, phase).all(|b| a & b != 0)));
-                    }
+                    assert!(subsets(n, confirm).all(|a| subsets(n, q1).all(|b| a & b != 0)));
+                    assert!(confirm <= q2, "who can decide can confirm");
                 }
             }
         }

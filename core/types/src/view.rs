@@ -2,8 +2,8 @@
 
 use crate::zoo::{Plant, planted};
 use crate::{
-    FirstBallot, GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId, OrderingName, Quorums,
-    SecretHash, Slot,
+    FastQuorumsError, FirstBallot, GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId,
+    OrderingName, QuorumRule, Quorums, QuorumsError, SecretHash, Slot, ViewChangeError,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,7 +74,7 @@ pub struct View {
     pub replicas: NodeSet,
     /// Nodes that vote and remember.
     pub acceptors: NodeSet,
-    /// How many acceptors each phase needs.
+    /// How many acceptors each phase needs. Invariant: where an operator asked for them, `level` is at least [`Level::QUORUMS`].
     pub quorums: Quorums,
     /// ω: how many slots may run ahead of what the replica core has applied.
     pub window: u64,
@@ -163,7 +163,7 @@ impl View {
 pub struct ViewChange {
     /// The view that is changed. While it is not the newest one, the change has no effect.
     pub after: ViewNumber,
-    /// Nodes that vote and remember from then on; majorities of them are the quorums, unless they are those of before.
+    /// Nodes that vote and remember from then on. The quorums follow them: [`Quorums::after`].
     pub acceptors: NodeSet,
     /// ω from then on.
     pub window: u64,
@@ -212,37 +212,9 @@ pub enum MemberChange {
     /// All stay who they are, and commands are ordered in this way from then on. Claim rp-121. A log that has such a change, and a view that names
     /// an ordering, are read from [`OrderingName::change_level`] on only: the group is at that level before.
     Ordering(OrderingName),
-}
-
-/// Why a view cannot be changed in this way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ViewChangeError {
-    /// Another view than the one that was to be changed is in force, or follows already.
-    Superseded,
-    /// No acceptor would be left.
-    NoAcceptors,
-    /// No acceptor would execute: nobody could lead, or answer.
-    OnlyWitnesses,
-    /// A group at this level has no witnesses: its members need not read what names one.
-    WitnessesNotSpoken(Level),
-    /// The node is no member of the group.
-    NotAMember(NodeId),
-    /// Another node with this number is a member.
-    IsAMember(NodeId),
-    /// The node cannot leave: it votes.
-    Votes(NodeId),
-    /// The group has as many members as it can have.
-    Full,
-    /// Where the node would be reached is not `host:port`.
-    Address(NodeId),
-    /// Nobody was invited with this secret, or the invitation was used, or its time is over.
-    NotInvited,
-    /// Another level, or another ordering, would leave the group at this level with an ordering that its members need not speak.
-    OrderingNotSpoken(Level, OrderingName),
-    /// Nodes were named later for other groups: who reads snapshots that say so speaks another level.
-    GroupsNotSpoken(Level),
-    /// The window is not between 1 and [`ViewChange::WINDOW_MAX`] slots.
-    Window(u64),
+    /// All stay who they are, and so many acceptors elect a leader and decide from then on. Claim mp-85. Claim rp-140. A log that has such a change,
+    /// and a view with quorums that were asked for, are read from [`Level::QUORUMS`] on only: the group is at that level before.
+    Quorums(QuorumRule),
 }
 
 impl ViewChange {
@@ -298,6 +270,7 @@ impl View {
             MemberChange::Leaves(node) => self.member(*node).is_none(),
             MemberChange::Level(level) => self.level == *level,
             MemberChange::Ordering(ordering) => self.ordering == *ordering,
+            MemberChange::Quorums(rule) => rule.quorums(self.acceptors.len()) == Ok(self.quorums),
         }
     }
 
@@ -330,22 +303,38 @@ impl View {
         if !change.acceptors.is_empty() && !acceptors.any(|node| with.replicas.contains(node)) {
             return Err(ViewChangeError::OnlyWitnesses);
         }
-        let quorums = match change.acceptors == self.acceptors {
-            true => Ok(self.quorums),
-            false => Quorums::majority(change.acceptors.len()),
+        let quorums = match planted(Plant::QuorumsOfOldView) && !change.acceptors.is_empty() {
+            true => self.quorums,
+            false => self.quorums_of(change.acceptors, who)?,
         };
         Ok(View {
             number: ViewNumber(self.number.0 + 1),
             first_slot: slot.plus(self.window),
             acceptors: change.acceptors,
-            quorums: match quorums {
-                Ok(_) if planted(Plant::QuorumsOfOldView) => self.quorums,
-                Ok(quorums) => quorums,
-                Err(_) => return Err(ViewChangeError::NoAcceptors),
-            },
+            quorums,
             window: change.window,
             first_ballot: None,
             ..with
+        })
+    }
+
+    /// The quorums of the acceptors of the next view.
+    fn quorums_of(
+        &self,
+        acceptors: NodeSet,
+        who: &MemberChange,
+    ) -> Result<Quorums, ViewChangeError> {
+        let quorums = match who {
+            MemberChange::Quorums(rule) => rule.quorums(acceptors.len()),
+            _ if acceptors == self.acceptors => return Ok(self.quorums),
+            _ => {
+                let next = self.quorums.after(acceptors.len());
+                next.map_err(FastQuorumsError::Classic)
+            }
+        };
+        quorums.map_err(|why| match why {
+            FastQuorumsError::Classic(QuorumsError::NoAcceptors) => ViewChangeError::NoAcceptors,
+            why => ViewChangeError::Quorums(why),
         })
     }
 
@@ -397,7 +386,19 @@ impl View {
             {
                 return Err(ViewChangeError::WitnessesNotSpoken(*level));
             }
+            MemberChange::Level(level) if *level < Level::QUORUMS && self.quorums.is_asked() => {
+                return Err(ViewChangeError::QuorumsNotSpoken(*level));
+            }
             MemberChange::Level(level) => view.level = *level,
+            MemberChange::Quorums(_) if self.level < Level::QUORUMS => {
+                return Err(ViewChangeError::QuorumsNotSpoken(self.level));
+            }
+            MemberChange::Quorums(QuorumRule::Sizes(_))
+                if self.persistence == Persistence::Memory =>
+            {
+                return Err(ViewChangeError::QuorumsInMemory);
+            }
+            MemberChange::Quorums(_) => {}
             MemberChange::Ordering(ordering) if self.level < ordering.change_level() => {
                 return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
             }
@@ -406,59 +407,6 @@ impl View {
         Ok(view)
     }
 }
-
-impl fmt::Display for ViewChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ViewChangeError::Superseded => {
-                f.write_str("another change came first: look at the view and decide again")
-            }
-            ViewChangeError::NoAcceptors => f.write_str("a view needs at least one acceptor"),
-            ViewChangeError::OnlyWitnesses => f.write_str(
-                "a view needs an acceptor that executes: witnesses do not lead or answer",
-            ),
-            ViewChangeError::WitnessesNotSpoken(level) => write!(
-                f,
-                "a group at level {level} has no witnesses: that takes level {}",
-                Level::WITNESSES
-            ),
-            ViewChangeError::NotAMember(node) => {
-                write!(f, "node {} is no member of the group", node.0)
-            }
-            ViewChangeError::IsAMember(node) => {
-                write!(f, "another node {} is a member of the group", node.0)
-            }
-            ViewChangeError::Votes(node) => {
-                write!(f, "node {} votes: who leaves must not be an acceptor of the view", node.0)
-            }
-            ViewChangeError::Full => write!(
-                f,
-                "a group has at most {} members, with numbers below that",
-                NodeSet::CAPACITY
-            ),
-            ViewChangeError::Address(node) => {
-                write!(f, "the address of node {} is not host:port", node.0)
-            }
-            ViewChangeError::OrderingNotSpoken(level, ordering) => write!(
-                f,
-                "who speaks level {level} only cannot order with {ordering}: that takes level {}",
-                ordering.change_level()
-            ),
-            ViewChangeError::GroupsNotSpoken(level) => write!(
-                f,
-                "who speaks level {level} only cannot read for which groups nodes were named later: drop these groups first"
-            ),
-            ViewChangeError::NotInvited => f.write_str(
-                "this invitation was used, its time is over, or the group never made it: ask for another one",
-            ),
-            ViewChangeError::Window(slots) => {
-                write!(f, "the window takes 1 to {WINDOW_MAX} slots, not {slots}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ViewChangeError {}
 
 #[cfg(test)]
 mod tests {

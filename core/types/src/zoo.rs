@@ -366,6 +366,14 @@ pub enum Plant {
     NotesOfOldView,
     /// The next view counts with the quorums of the one before.
     QuorumsOfOldView,
+    /// Where other acceptors vote than asked quorums were made for, as many as before elect a leader: too few to meet who decides.
+    KeptPhaseOneMisses,
+    /// As many promises make a leader as votes decide.
+    PhaseOneByPhaseTwo,
+    /// A majority confirms reads, whatever the quorums are.
+    ConfirmedByMajority,
+    /// A majority grants leases, whatever the quorums are.
+    LeasedByMajority,
     /// A node that is no acceptor in the next view goes on voting there.
     RemovedAcceptorVotes,
     /// A node that only learns is counted among those that voted.

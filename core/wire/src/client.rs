@@ -12,7 +12,7 @@ use crate::read_level::{level_number, take_level};
 use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
 use crate::view_request::{
     CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, JOIN_AS_WITNESS, JOIN_SPEAKING, MOVE_LEADER,
-    SET_LEVEL, SWITCH_ORDERING, put_view_request, take_view_request,
+    SET_LEVEL, SET_QUORUMS, SWITCH_ORDERING, put_view_request, take_view_request,
 };
 use crate::words::{
     put_attachment, put_broadcast_id, put_command_id, put_digest, put_node, put_secret_hash,
@@ -170,6 +170,7 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
         | FromClient::Join { .. }
         | FromClient::SetLevel { .. }
         | FromClient::SwitchOrdering { .. }
+        | FromClient::SetQuorums { .. }
         | FromClient::MoveLeader { .. } => {
             put_view_request(buf, message);
         }
@@ -401,7 +402,7 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             is_unsafe: r.flag("unsafe skip")?,
         }),
         tag @ (CHANGE_VIEW | INVITE | JOIN | JOIN_SPEAKING | MOVE_LEADER | CHANGE_GROUPS
-        | JOIN_AS_WITNESS | SET_LEVEL | SWITCH_ORDERING) => take_view_request(tag, r),
+        | JOIN_AS_WITNESS | SET_LEVEL | SET_QUORUMS | SWITCH_ORDERING) => take_view_request(tag, r),
         tag => Err(WireError::UnknownTag {
             what: "request",
             tag,

@@ -11,7 +11,8 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
     FirstBallot, Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
-    OrderingName, Persistence, Quorums, Rejoin, View, ViewChange, ViewNumber,
+    OrderingName, Persistence, QuorumRule, QuorumSizes, Quorums, Rejoin, View, ViewChange,
+    ViewNumber,
 };
 
 /// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there
@@ -21,8 +22,11 @@ const NAMES_LEVEL: u8 = 0x80;
 /// The bit beside it that says that an ordering follows the level: builds that know only one refuse the view.
 const NAMES_ORDERING: u8 = 0x40;
 
+/// The bit beside it that says that the quorums were asked for, and with how many votes in fast rounds, behind level and ordering.
+const QUORUMS_ASKED: u8 = 0x20;
+
 /// The bit beside it that says that who leads it first follows these.
-const NAMES_FIRST: u8 = 0x20;
+const NAMES_FIRST: u8 = 0x10;
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
@@ -35,7 +39,7 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         view.quorums.phase1(),
         view.quorums.phase2(),
     ] {
-        buf.put_u8(u8::try_from(size).expect("a group has at most 64 acceptors"));
+        put_size(buf, size);
     }
     buf.put_u64_le(view.window);
     let rejoined: Vec<_> = view.rejoined.iter().collect();
@@ -53,6 +57,11 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     );
     let names_level = view.level != Level::UNNAMED;
     let names_ordering = view.ordering != OrderingName::Paxos;
+    let is_asked = view.quorums.is_asked();
+    assert!(
+        view.level >= Level::QUORUMS || !is_asked,
+        "a view is at the level of its quorums"
+    );
     assert!(
         view.first_ballot.is_none() || view.level >= Level::FIRST_BALLOT,
         "a view names who leads it first where all read that"
@@ -62,6 +71,7 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         persistence
             | bit(names_level, NAMES_LEVEL)
             | bit(names_ordering, NAMES_ORDERING)
+            | bit(is_asked, QUORUMS_ASKED)
             | bit(view.first_ballot.is_some(), NAMES_FIRST),
     );
     if names_level {
@@ -69,6 +79,9 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     }
     if names_ordering {
         put_ordering(buf, view.ordering);
+    }
+    if is_asked {
+        put_size(buf, view.quorums.fast().unwrap_or(0));
     }
     let first = view.first_ballot.iter();
     first.for_each(|first| put_first_ballot(buf, *first));
@@ -112,6 +125,7 @@ const LEAVES: u8 = 3;
 const LEVEL: u8 = 4;
 const ORDERING: u8 = 5;
 const JOINS_AS_WITNESS: u8 = 6;
+const QUORUMS: u8 = 7;
 
 pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
     match who {
@@ -145,6 +159,46 @@ pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
             buf.put_u8(ORDERING);
             put_ordering(buf, *ordering);
         }
+        MemberChange::Quorums(rule) => {
+            buf.put_u8(QUORUMS);
+            put_quorum_rule(buf, *rule);
+        }
+    }
+}
+
+fn put_size(buf: &mut BytesMut, size: usize) {
+    buf.put_u8(u8::try_from(size).expect("a group has at most 64 acceptors"));
+}
+
+/// A size that somebody asks for may be anything: one that no group has stays one that no group has.
+fn put_wish(buf: &mut BytesMut, size: usize) {
+    buf.put_u8(u8::try_from(size).unwrap_or(u8::MAX));
+}
+
+/// Three sizes: no phase-1 quorums mean majorities, no fast ones as few votes as are safe.
+pub(crate) fn put_quorum_rule(buf: &mut BytesMut, rule: QuorumRule) {
+    let sizes = match rule {
+        QuorumRule::Majority => [0, 0, 0],
+        QuorumRule::Sizes(sizes) => [sizes.phase1, sizes.phase2, sizes.fast.unwrap_or(0)],
+    };
+    for size in sizes {
+        put_wish(buf, size);
+    }
+}
+
+pub(crate) fn take_quorum_rule(r: &mut Reader<'_>) -> Result<QuorumRule, WireError> {
+    let [phase1, phase2, fast] = r.array("quorums")?.map(usize::from);
+    match (phase1, phase2, fast) {
+        (0, 0, 0) => Ok(QuorumRule::Majority),
+        (0, ..) | (_, 0, _) => Err(WireError::OutOfRange {
+            what: "quorums",
+            value: 0,
+        }),
+        (phase1, phase2, fast) => Ok(QuorumRule::Sizes(QuorumSizes {
+            phase1,
+            phase2,
+            fast: (fast > 0).then_some(fast),
+        })),
     }
 }
 
@@ -192,6 +246,7 @@ pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, Wir
         LEAVES => MemberChange::Leaves(take_node(r)?),
         LEVEL => MemberChange::Level(Level(r.u16("level")?)),
         ORDERING => MemberChange::Ordering(take_ordering(r)?),
+        QUORUMS => MemberChange::Quorums(take_quorum_rule(r)?),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "member change",
@@ -222,7 +277,7 @@ fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireErr
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
     let mut level = Level::UNNAMED;
     let mut ordering = OrderingName::Paxos;
-    let mut first_ballot = None;
+    let (mut asked, mut first_ballot) = (None, None);
     let mut view = View {
         level,
         ordering,
@@ -256,6 +311,14 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
                     what: "ordering of a view that does not name it so",
                 });
             }
+            if tag & QUORUMS_ASKED != 0 {
+                if level < Level::QUORUMS {
+                    return Err(WireError::Inconsistent {
+                        what: "quorums of a view that is not at their level",
+                    });
+                }
+                asked = Some(r.u8("votes in fast rounds")?);
+            }
             if tag & NAMES_FIRST != 0 {
                 first_ballot = Some(take_first_ballot(r)?);
             }
@@ -264,7 +327,7 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
                     what: "first leader of a view of a level that names none",
                 });
             }
-            match tag & !(NAMES_LEVEL | NAMES_ORDERING | NAMES_FIRST) {
+            match tag & !(NAMES_LEVEL | NAMES_ORDERING | QUORUMS_ASKED | NAMES_FIRST) {
                 1 => Persistence::Disk,
                 2 => Persistence::Memory,
                 _ => {
@@ -284,6 +347,9 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
         })?,
     };
     (view.level, view.ordering, view.first_ballot) = (level, ordering, first_ballot);
+    if let Some(fast) = asked {
+        view.quorums = asked_quorums(view.quorums, fast.into())?;
+    }
     check(&view)?;
     Ok(view)
 }
@@ -304,6 +370,17 @@ fn take_quorums(r: &mut Reader<'_>) -> Result<Quorums, WireError> {
     let [acceptors, phase1, phase2] = r.array("quorums")?.map(usize::from);
     Quorums::flexible(acceptors, phase1, phase2).map_err(|_| WireError::Inconsistent {
         what: "quorums of a view can miss each other",
+    })
+}
+
+fn asked_quorums(sizes: Quorums, fast: usize) -> Result<Quorums, WireError> {
+    let asked = QuorumSizes {
+        phase1: sizes.phase1(),
+        phase2: sizes.phase2(),
+        fast: (fast > 0).then_some(fast),
+    };
+    Quorums::asked(sizes.acceptors(), asked).map_err(|_| WireError::Inconsistent {
+        what: "fast quorums of a view can miss each other",
     })
 }
 

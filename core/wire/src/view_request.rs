@@ -4,7 +4,8 @@ use crate::WireError;
 use crate::codec::{Reader, put_flag};
 use crate::groups::{put_group_change, take_group_change};
 use crate::view::{
-    put_member, put_ordering, put_view_change, take_member, take_ordering, take_view_change,
+    put_member, put_ordering, put_quorum_rule, put_view_change, take_member, take_ordering,
+    take_quorum_rule, take_view_change,
 };
 use crate::words::{
     put_levels, put_node, put_secret_hash, take_named_levels, take_node, take_secret,
@@ -22,6 +23,7 @@ pub(crate) const SET_LEVEL: u8 = 16;
 pub(crate) const JOIN_SPEAKING: u8 = 17;
 pub(crate) const SWITCH_ORDERING: u8 = 18;
 pub(crate) const JOIN_AS_WITNESS: u8 = 19;
+pub(crate) const SET_QUORUMS: u8 = 20;
 
 // Longer than a screen: one arm a message.
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
@@ -90,6 +92,16 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             put_view_change(buf, *change);
             put_ordering(buf, *ordering);
         }
+        FromClient::SetQuorums {
+            request,
+            change,
+            rule,
+        } => {
+            buf.put_u8(SET_QUORUMS);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
+            put_quorum_rule(buf, *rule);
+        }
         FromClient::MoveLeader { request, node } => {
             buf.put_u8(MOVE_LEADER);
             buf.put_u64_le(*request);
@@ -142,6 +154,11 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             request: r.u64("request number")?,
             change: take_view_change(r)?,
             ordering: take_ordering(r)?,
+        }),
+        SET_QUORUMS => Ok(FromClient::SetQuorums {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+            rule: take_quorum_rule(r)?,
         }),
         MOVE_LEADER => Ok(FromClient::MoveLeader {
             request: r.u64("request number")?,

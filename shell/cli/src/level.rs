@@ -68,6 +68,15 @@ impl LevelPlan {
             ))
             .advise("switch to paxos first: quorate view switch --ordering paxos"));
         }
+        if level < Level::QUORUMS && view.counts().is_some_and(|quorums| quorums.is_asked()) {
+            return Err(CliError::conflict(format!(
+                "view {} has the quorums {}, which take level {}: nothing has changed",
+                view.number,
+                view.quorums.rule,
+                Level::QUORUMS
+            ))
+            .advise("go back to majorities first: quorate view set quorums=majority"));
+        }
         if level < Level::WITNESSES && view.replicas.len() < view.members.len() {
             return Err(CliError::conflict(format!(
                 "view {} has witnesses, which take level {}: nothing has changed",

@@ -35,6 +35,7 @@ mod ordering;
 mod own_node;
 mod print;
 mod proxy;
+mod quorums;
 mod rebuild;
 mod recover;
 mod restore;

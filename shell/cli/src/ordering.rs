@@ -3,12 +3,13 @@
 use crate::error::CliError;
 use crate::group::GroupAccess;
 use crate::print;
+use crate::quorums::{refuse_spent, tolerated};
 use crate::status;
 use crate::view_deciding::{ANSWER_MAX, perform};
 use clap::ValueEnum;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{FastQuorums, NodeId, OrderingName, Quorums, ViewChange, ViewNumber};
+use quorate_types::{NodeId, OrderingName, ViewChange, ViewNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -54,37 +55,6 @@ impl OrderingArg {
     }
 }
 
-/// What a group of so many acceptors tolerates with an ordering, for operators.
-pub(crate) fn tolerated(ordering: OrderingName, acceptors: usize) -> String {
-    let Ok(majorities) = Quorums::majority(acceptors) else {
-        return "no acceptors: nothing is decided".to_owned();
-    };
-    match ordering {
-        OrderingName::Paxos
-        | OrderingName::Libpaxos
-        | OrderingName::LibpaxosPlus
-        | OrderingName::RingPaxos
-        | OrderingName::SPaxos => majorities.to_string(),
-        OrderingName::FastPaxos => FastQuorums::least(majorities).to_string(),
-    }
-}
-
-/// Refuses an ordering that so many acceptors are too few for.
-pub(crate) fn refuse_few(ordering: OrderingName, acceptors: usize) -> Result<(), CliError> {
-    match ordering {
-        OrderingName::Paxos
-        | OrderingName::Libpaxos
-        | OrderingName::LibpaxosPlus
-        | OrderingName::RingPaxos
-        | OrderingName::SPaxos => Ok(()),
-        OrderingName::FastPaxos => match FastQuorums::beside_majorities(acceptors) {
-            Ok(_) => Ok(()),
-            Err(few) => Err(CliError::conflict(format!("{ordering}: {few}; nothing has changed"))
-                .advise("have four acceptors or more (--nodes 4, or quorate view add NODE), or choose another ordering")),
-        },
-    }
-}
-
 /// A switch, and what is known before it.
 #[derive(Debug)]
 pub(crate) struct OrderingPlan {
@@ -121,7 +91,10 @@ impl OrderingPlan {
             ))
             .advise(format!("raise the group first, once all members speak it: quorate view set level={needed}")));
         }
-        refuse_few(ordering, view.acceptors.len())?;
+        let quorums = view.counts();
+        if let Some(quorums) = quorums {
+            refuse_spent(ordering, quorums)?;
+        }
         Ok(OrderingPlan { view, ordering })
     }
 
@@ -154,7 +127,7 @@ impl OrderingPlan {
 
     /// What the group tolerates then.
     pub(crate) fn told(&self) -> String {
-        tolerated(self.ordering, self.view.acceptors.len())
+        (self.view.counts()).map_or_else(String::new, |quorums| tolerated(self.ordering, quorums))
     }
 
     /// The number of the view that the switch makes.
@@ -167,26 +140,6 @@ impl OrderingPlan {
 mod tests {
     use super::*;
     use crate::error::code;
-
-    #[test]
-    fn each_ordering_says_what_it_tolerates_and_fast_rounds_by_themselves() {
-        for ordering in OrderingName::ALL {
-            let told = tolerated(ordering, 5);
-            let is_fast = ordering == OrderingName::FastPaxos;
-            assert!(told.starts_with("5 acceptors: "), "{told}");
-            assert!(told.contains("the group goes on without 2"), "{told}");
-            assert_eq!(
-                told.ends_with("in fast rounds without 1"),
-                is_fast,
-                "{told}"
-            );
-        }
-        let left = tolerated(OrderingName::FastPaxos, 3);
-        assert!(
-            left.ends_with("without 1, in fast rounds without 0"),
-            "{left}"
-        );
-    }
 
     #[test]
     fn a_switch_to_what_is_or_below_its_level_is_refused_before_anybody_is_asked() {

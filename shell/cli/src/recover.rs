@@ -263,26 +263,51 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn is_majority(&self) -> bool {
+    /// The voters that are here.
+    fn voters(&self) -> usize {
         let acceptors = self.survivors.acceptors();
         let here = self.survivors.nodes();
-        2 * here.filter(|(node, _)| acceptors.contains(*node)).count() > acceptors.len()
+        here.filter(|(node, _)| acceptors.contains(*node)).count()
+    }
+
+    /// Whether some of these voted for whatever was decided: they could elect a leader.
+    fn knows_all(&self) -> bool {
+        self.voters() >= self.survivors.quorums().phase1()
+    }
+
+    /// Whether these can go on as they are.
+    fn can_go_on(&self) -> bool {
+        self.voters() >= self.survivors.quorums().both()
+    }
+
+    /// So many voters as elect a leader, in words.
+    fn enough(&self) -> &'static str {
+        match self.survivors.quorums().is_asked() {
+            true => "as many voters as elect a leader are",
+            false => "a majority of the voters is",
+        }
     }
 
     fn verdict(&self) -> String {
         let survivors = self.survivors;
-        match self.is_majority() {
-            true => "a majority of the voters is here: start these nodes, and nothing is lost"
-                .to_owned(),
+        if self.can_go_on() {
+            return format!(
+                "{} here: start these nodes, and nothing is lost",
+                self.enough()
+            );
+        }
+        let here = match survivors.nodes().count() {
+            1 => "1 is here".to_owned(),
+            count => format!("{count} are here"),
+        };
+        let voters = survivors.acceptors().len();
+        match self.knows_all() {
+            true => format!(
+                "nothing is lost, but {} of the {voters} voters decide, and {here}",
+                survivors.quorums().phase2()
+            ),
             false => {
-                let here = match survivors.nodes().count() {
-                    1 => "1 is here".to_owned(),
-                    count => format!("{count} are here"),
-                };
-                format!(
-                    "calls that were answered may be lost: of the {} voters, {here}",
-                    survivors.acceptors().len()
-                )
+                format!("calls that were answered may be lost: of the {voters} voters, {here}")
             }
         }
     }
@@ -297,7 +322,7 @@ impl Report<'_> {
         json!({
             "survivors": nodes, "voters": voters, "snapshot": known.begins_after().0,
             "decided": known.decided().0, "included": known.included().0,
-            "behind_gap": known.behind_gap(), "may_lack_answered_calls": !self.is_majority(),
+            "behind_gap": known.behind_gap(), "may_lack_answered_calls": !self.knows_all(),
         })
     }
 
@@ -334,8 +359,8 @@ impl Report<'_> {
                 included + 1
             ));
         }
-        lines.push(match self.is_majority() {
-            true => "lost: nothing; a majority of the voters is here".to_owned(),
+        lines.push(match self.knows_all() {
+            true => format!("lost: nothing; {} here", self.enough()),
             false => format!(
                 "may be lost: every call after slot {included} that the other voters decided without these nodes, also if it was answered; \
                 how many there are, nobody can know here"

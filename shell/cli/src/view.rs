@@ -4,11 +4,12 @@ use crate::error::CliError;
 use crate::group::GroupArgs;
 use crate::leader::{self, MoveLeaderArgs};
 use crate::print;
+use crate::quorums::tolerated;
 use crate::seconds;
 use crate::status;
 use crate::view_change::{self, Change};
 use clap::{Args, Subcommand};
-use quorate_node::MemberStatus;
+use quorate_node::{MemberStatus, QuorumsStatus};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -43,6 +44,7 @@ struct Shown {
     number: u64,
     first_slot: u64,
     ordering: String,
+    quorums: QuorumsStatus,
     window: u64,
     level: u16,
     members: Vec<MemberStatus>,
@@ -61,16 +63,19 @@ fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
     let access = args.group.read()?;
     let timeout = seconds::duration(args.timeout);
     let view = status::view_of_group(&access.endpoint, timeout, access.tls())?;
+    let told = view.ordering.parse().ok().zip(view.counts());
+    let told = told.map(|(ordering, quorums)| tolerated(ordering, quorums));
     let shown = Shown {
         number: view.number,
         first_slot: view.first_slot,
         ordering: view.ordering,
+        quorums: view.quorums,
         window: view.window,
         level: view.level,
         members: view.members,
     };
     if !as_json {
-        return print::line(table(&shown).trim_end());
+        return print::line((table(&shown) + &told.unwrap_or_default()).trim_end());
     }
     let text = serde_json::to_string(&shown)
         .map_err(|error| CliError::failed(format!("the view cannot be written: {error}")))?;
@@ -119,6 +124,7 @@ mod tests {
             number: 3,
             first_slot: 1025,
             ordering: "paxos".to_owned(),
+            quorums: QuorumsStatus::default(),
             window: 1024,
             level: 20,
             members: vec![

@@ -6,6 +6,7 @@ use crate::group::{GroupAccess, GroupArgs};
 use crate::level::{self, LevelPlan};
 use crate::ordering::{OrderingArg, OrderingPlan};
 use crate::print;
+use crate::quorums::{QuorumsPlan, tolerated, voting};
 use crate::seconds;
 use crate::serving::NewServer;
 use crate::status;
@@ -13,8 +14,10 @@ use crate::view_deciding::{ANSWER_MAX, perform};
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_client::Operation;
 use quorate_node::{GroupStatus, ViewStatus};
-use quorate_types::{Level, NodeId, NodeSet, OrderingName, ViewChange, ViewNumber};
-use serde_json::{Value, json};
+use quorate_types::{
+    FastQuorums, Level, NodeId, NodeSet, OrderingName, QuorumRule, Quorums, ViewChange, ViewNumber,
+};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -24,7 +27,8 @@ pub(crate) enum Change {
     /// Let a node vote that does not.
     ///
     /// A node votes in the new view only once it has everything that was decided before it. Majorities of the new acceptors decide
-    /// from then on: a group of 4 that was one of 3 stands the loss of one node, as before.
+    /// from then on: a group of 4 that was one of 3 stands the loss of one node, as before. Where other quorums were asked for, as many
+    /// acceptors as before decide, and one more is needed to elect a leader: see docs/orderings.md.
     Add {
         /// The node, a member of the group.
         node: u16,
@@ -50,9 +54,11 @@ pub(crate) enum Change {
         #[command(flatten)]
         how: HowArgs,
     },
-    /// Change a setting of the view: window=SLOTS, how many slots may run ahead of what the replicas have applied, 1 to 16384; or
-    /// level=N, what every member must speak.
+    /// Change a setting of the view: window=SLOTS, how many slots may run ahead of what the replicas have applied, 1 to 16384;
+    /// level=N, what every member must speak; or quorums=PHASE1,PHASE2, how many acceptors elect a leader and how many decide.
     ///
+    /// Of five acceptors, quorums=4,2 lets calls go on while three are gone, as long as the leader is not one of them; another leader is
+    /// elected by four. fast_paxos takes a third number, for fast rounds: quorums=4,2,5. quorums=majority is what every group has at first.
     /// A level is set only where all members are up and speak it; see docs/upgrades.md. The command ends when no node asks for another
     /// level any more: with a lower one than before, that is once what was decided at the higher one is in snapshots.
     Set {
@@ -109,10 +115,17 @@ pub(crate) struct HowArgs {
 pub(crate) enum Setting {
     Window(u64),
     Level(Level),
+    Quorums(QuorumRule),
 }
 
 fn setting(text: &str) -> Result<Setting, String> {
-    let known = "the settings of a view are window=SLOTS, for example window=64, and level=N";
+    let known = "the settings of a view are window=SLOTS, for example window=64, level=N, and quorums=PHASE1,PHASE2";
+    if let Some(("quorums", rule)) = text.split_once('=') {
+        return match rule.parse() {
+            Ok(rule) => Ok(Setting::Quorums(rule)),
+            Err(why) => Err(why.to_string()),
+        };
+    }
     if let Some(("level", level)) = text.split_once('=') {
         let level = level::parse(level).ok_or_else(|| known.to_owned())?;
         return Ok(Setting::Level(level));
@@ -171,6 +184,9 @@ struct Plan {
     after: BTreeSet<u16>,
     up: BTreeSet<u16>,
     window: (u64, u64),
+    ordering: OrderingName,
+    /// Those before the change, and those that follow.
+    quorums: (Quorums, Quorums),
     leaves: Option<u16>,
     /// Who executes before the change.
     replicas: BTreeSet<u16>,
@@ -190,6 +206,13 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     } = change
     {
         return set_level(*level, how, &access, as_json);
+    }
+    if let Change::Set {
+        setting: Setting::Quorums(rule),
+        ..
+    } = change
+    {
+        return set_quorums(*rule, how, &access, as_json);
     }
     if let Change::Switch { ordering, .. } = change {
         return switch(ordering.name(), how, &access, as_json);
@@ -212,7 +235,13 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     if as_json {
         print::line(json!({
             "number": number, "first_slot": slot, "acceptors": plan.after, "window": plan.window.1, "left": plan.leaves,
+            "tolerates": plan.told(),
         }))
+    } else if plan.is_worth_telling() {
+        let told = plan.told();
+        print::line(format!(
+            "view {number} is in force from slot {slot}: {told}"
+        ))
     } else {
         print::line(format!("view {number} is in force from slot {slot}"))
     }
@@ -234,6 +263,29 @@ fn set_level(
         true => print::line(json!({ "number": number, "first_slot": slot, "level": level.0 })),
         false => print::line(format!(
             "view {number} is in force from slot {slot}: level {level}"
+        )),
+    }
+}
+
+fn set_quorums(
+    rule: QuorumRule,
+    how: &HowArgs,
+    access: &GroupAccess,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let plan = QuorumsPlan::read(rule, access)?;
+    if how.dry_run {
+        return plan.tell(as_json);
+    }
+    plan.check()?;
+    let slot = plan.perform(access, seconds::duration(how.timeout))?;
+    let (number, told) = (plan.number(), plan.told());
+    match as_json {
+        true => print::line(
+            json!({ "number": number, "first_slot": slot, "quorums": rule.to_string(), "tolerates": told }),
+        ),
+        false => print::line(format!(
+            "view {number} is in force from slot {slot}: {told}"
         )),
     }
 }
@@ -272,14 +324,7 @@ impl Plan {
             serde_json::from_value(document["view"].clone()).map_err(|error| {
                 CliError::failed(format!("the view of a node cannot be read: {error}"))
             })?;
-        let nodes = document["nodes"].as_array().into_iter().flatten();
-        // A node that lost votes is up, and nothing is decided by it.
-        let votes = |node: &&Value| {
-            let roles = node["roles"].as_array().into_iter().flatten();
-            node["up"] == true && !roles.into_iter().any(|role| role == "observer")
-        };
-        let up = nodes.filter(votes);
-        let up = up.filter_map(|node| u16::try_from(node["id"].as_u64()?).ok());
+        let up = voting(&document).into_iter();
         let joins = joins.map(|server| server.node);
         let mut plan = Plan::new(change, &view, (up.chain(joins).collect(), joins))?;
         let groups: Vec<GroupStatus> = serde_json::from_value(document["groups"].clone())
@@ -309,7 +354,15 @@ impl Plan {
         let members = view.members.iter().map(|member| member.node);
         let members: BTreeSet<u16> = members.chain(joins).collect();
         let before: BTreeSet<u16> = view.acceptors.iter().copied().collect();
+        let quorums = view.counts().ok_or_else(|| {
+            CliError::failed(format!(
+                "the quorums of view {} are not known here",
+                view.number
+            ))
+        })?;
         let mut plan = Plan {
+            ordering: view.ordering.parse().unwrap_or_default(),
+            quorums: (quorums, quorums),
             number: view.number,
             after: before.clone(),
             before,
@@ -328,7 +381,7 @@ impl Plan {
                 plan.remove(*old, &members)?;
             }
             Change::Set {
-                setting: Setting::Level(_),
+                setting: Setting::Level(_) | Setting::Quorums(_),
                 ..
             }
             | Change::Switch { .. } => unreachable!("they have plans of their own"),
@@ -345,6 +398,12 @@ impl Plan {
                 }
             }
         }
+        let next = quorums.after(plan.after.len());
+        plan.quorums.1 = next.map_err(|why| {
+            CliError::conflict(format!("{why}: nothing has changed")).advise(
+                "ask for other quorums first, for example: quorate view set quorums=majority",
+            )
+        })?;
         Ok(plan)
     }
 
@@ -406,8 +465,21 @@ impl Plan {
         )
     }
 
-    fn majority(&self) -> usize {
-        self.after.len() / 2 + 1
+    /// How many acceptors must be up: the next view elects a leader, and decides.
+    fn needed(&self) -> usize {
+        self.quorums.1.both()
+    }
+
+    /// What the group tolerates then.
+    fn told(&self) -> String {
+        tolerated(self.ordering, self.quorums.1)
+    }
+
+    /// Whether the change leaves the group with other quorums than one would think of.
+    fn is_worth_telling(&self) -> bool {
+        let fast = FastQuorums::of(self.quorums.1);
+        let is_spent = self.ordering == OrderingName::FastPaxos && fast.faults() == 0;
+        self.quorums.0.is_asked() && self.quorums.0 != self.quorums.1 || is_spent
     }
 
     fn up_after(&self) -> usize {
@@ -423,12 +495,12 @@ impl Plan {
             ));
         }
         let (up, all) = (self.up_after(), self.after.len());
-        let spare = up.saturating_sub(self.majority());
+        let spare = up.saturating_sub(self.needed());
         let is_small = all <= 2 && up == all;
         (spare == 0 && !is_small).then(|| {
             format!(
                 "this leaves {up} of {all} acceptors up, of which {} are needed",
-                self.majority()
+                self.needed()
             )
         })
     }
@@ -437,7 +509,7 @@ impl Plan {
         let Some(warning) = self.warning() else {
             return Ok(());
         };
-        if self.up_after() < self.majority() {
+        if self.up_after() < self.needed() {
             return Err(CliError::conflict(format!(
                 "{warning}: refused, the group would stop; nothing has changed"
             ))
@@ -468,7 +540,7 @@ impl Plan {
         if as_json {
             return print::line(json!({
                 "after": self.number, "acceptors": self.after, "join": joins, "leave": leaves,
-                "up": self.after.intersection(&self.up).collect::<Vec<_>>(), "needed": self.majority(),
+                "up": self.after.intersection(&self.up).collect::<Vec<_>>(), "needed": self.needed(), "tolerates": self.told(),
                 "window": self.window.1, "leaves": self.leaves, "serves": self.joins, "warning": self.warning(),
             }));
         }
@@ -497,8 +569,11 @@ impl Plan {
             self.window.1,
             self.up_after(),
             self.after.len(),
-            self.majority(),
+            self.needed(),
         );
+        if self.quorums.0 != self.quorums.1 || self.is_worth_telling() {
+            text = format!("{text}; {}", self.told());
+        }
         if let Some(warning) = self.warning() {
             text = format!("{text}\n{warning}: refused without --force");
         }

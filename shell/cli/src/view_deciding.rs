@@ -98,7 +98,7 @@ fn refused(error: CallError, number: u64) -> CliError {
         ))
         .advise("look at `quorate status`: every member must be up, with a version that speaks the level"),
         CallError::Invalid(CallCause::NoSuchView) => CliError::conflict(format!(
-            "view {number} is not changed so: a node that is named is no member, or is one already. Nothing has changed"
+            "view {number} is not changed so: a node that is named is no member, or is one already, or its quorums cannot be. Nothing has changed"
         ))
         .advise("look at `quorate view show`"),
         CallError::OutcomeUnknown(_) => CliError::call(error).advise(look),

@@ -25,6 +25,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::Join { .. }
         | FromClient::SetLevel { .. }
         | FromClient::SwitchOrdering { .. }
+        | FromClient::SetQuorums { .. }
         | FromClient::ChangeView { .. } => 4,
     }
 }

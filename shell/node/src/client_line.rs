@@ -193,6 +193,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Join { .. }
             | FromClient::SetLevel { .. }
             | FromClient::SwitchOrdering { .. }
+            | FromClient::SetQuorums { .. }
             | FromClient::ChangeView { .. },
         )
         | Err(_) => 0,

@@ -2,16 +2,14 @@
 //!
 //! `quorate up` and people write it; only `quorate node run` and `quorate up` read it.
 
-use crate::LimitsConfig;
-use crate::NodeError;
 use crate::arguments::constructor_arguments;
 use crate::config_members::check_members;
-use crate::ordering_word;
+use crate::{LimitsConfig, NodeError, ordering_word, quorums_word};
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_storage::Persist;
 use quorate_types::{
     ClusterId, GroupId, Incarnation, Levels, Member, NodeId, ObjectId, ObjectSpec, OrderingName,
-    Slot,
+    QuorumRule, Slot,
 };
 use quorate_wire::SPEAKS;
 use serde::{Deserialize, Serialize};
@@ -59,6 +57,13 @@ pub struct NodeConfig {
     /// the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u16>,
+    /// How many acceptors elect a leader and decide in the first view; later ones say it themselves.
+    #[serde(
+        default,
+        skip_serializing_if = "quorums_word::is_default",
+        with = "quorums_word"
+    )]
+    pub quorums: QuorumRule,
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,

@@ -1,10 +1,8 @@
 //! The view with which a group begins, as its configuration has it.
 
-use crate::NodeConfig;
 use crate::config::{MemberConfig, ObjectConfig, PersistConfig};
-use quorate_types::{
-    FastQuorums, Level, Member, NodeSet, OrderingName, Persistence, Quorums, Slot, View, ViewNumber,
-};
+use crate::{NodeConfig, quorums_word};
+use quorate_types::{Level, Member, NodeSet, Persistence, Slot, View, ViewNumber};
 use quorate_wire::SPEAKS;
 use std::collections::BTreeMap;
 
@@ -12,7 +10,7 @@ impl NodeConfig {
     /// The level of the first view.
     #[must_use]
     pub fn first_level(&self) -> Level {
-        self.level.map_or(self.ordering.level(), Level)
+        self.level.map_or(quorums_word::level(self), Level)
     }
 
     /// The first view of the group: every member votes and executes.
@@ -28,7 +26,7 @@ impl NodeConfig {
             members,
             replicas: nodes,
             acceptors: nodes,
-            quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
+            quorums: (self.quorums.quorums(nodes.len())).expect("checked: there is a member"),
             window: self.window,
             rejoined: BTreeMap::new(),
             level: self.first_level(),
@@ -43,18 +41,13 @@ impl NodeConfig {
 
     /// Whether there is such a view, and this build speaks it.
     pub(crate) fn check_first_view(&self) -> Result<(), String> {
-        if self.ordering == OrderingName::FastPaxos {
-            FastQuorums::beside_majorities(self.members.len()).map_err(|few| {
-                format!("ordering: {few}; name more members, or paxos, libpaxos or libpaxos+")
-            })?;
-        }
+        quorums_word::checked(self)?;
         if let Some(level) = self.level.map(Level)
-            && (!SPEAKS.has(level) || level < self.ordering.level())
+            && (!SPEAKS.has(level) || level < quorums_word::level(self))
         {
             return Err(format!(
-                "level: this version speaks {SPEAKS}, and {} takes {} at least: name one of these, or leave it out",
-                self.ordering,
-                self.ordering.level()
+                "level: this version speaks {SPEAKS}, and this ordering and these quorums take {} at least: name one of these, or leave it out",
+                quorums_word::level(self)
             ));
         }
         Ok(())

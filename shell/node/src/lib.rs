@@ -48,6 +48,7 @@ mod perform;
 mod poison_call;
 mod quarantine_file;
 mod questions;
+mod quorums_word;
 mod rebuild;
 mod recover;
 mod restore;
@@ -59,6 +60,7 @@ mod status;
 mod stuck_call;
 mod survivors;
 mod timings;
+mod unrecoverable;
 mod verify;
 mod worker;
 
@@ -83,9 +85,10 @@ pub use rebuild::{NotRebuilt, RebuiltNode, SoundDirectory, rebuild};
 pub use recover::recover;
 pub use restore::{Restored, restore};
 pub use start::run;
-pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, ViewStatus};
+pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, QuorumsStatus, ViewStatus};
 pub use stuck_call::StuckCallStatus;
-pub use survivors::{Survivors, Unrecoverable};
+pub use survivors::Survivors;
+pub use unrecoverable::Unrecoverable;
 pub use verify::{
     BodyContent, StartsAs, VerifiedNode, VerifiedSnapshot, content_of, is_node_directory, nodes_of,
     verify_group, verify_node,

@@ -303,7 +303,8 @@ impl Membership {
         })
     }
 
-    /// Whether most of those who vote in the view without this node have turned to it: they have all that was decided before.
+    /// Whether most of those who vote in the view without this node have turned to it: they have all that was decided before. Whatever
+    /// the quorums are, the larger one is no less than a majority: whoever goes on without this node has one of these.
     fn is_over(&self) -> bool {
         self.left.as_ref().is_some_and(|(view, by)| {
             let acceptors = view.acceptors.iter();

@@ -113,7 +113,10 @@ fn without_view_changes(batch: &Batch) -> Batch {
             // There is no such view, so the change has no effect, as one that came too late.
             change.after = ViewNumber(0);
             *first = None;
-            if matches!(who, MemberChange::Level(_) | MemberChange::Ordering(_)) {
+            if matches!(
+                who,
+                MemberChange::Level(_) | MemberChange::Ordering(_) | MemberChange::Quorums(_)
+            ) {
                 // Every build reads this one.
                 *who = MemberChange::Same;
             }

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use quorate_ordering::{MulticastStatus, Role};
 use quorate_replica::{TrimHindrance, TrimWait};
 use quorate_types::{
-    GroupId, Incarnation, Level, Member, NodeId, ObjectSpec, Persistence, Time, View,
+    FastQuorums, GroupId, Incarnation, Level, Member, NodeId, ObjectSpec, OrderingName,
+    Persistence, QuorumRule, Quorums, Time, View,
 };
 use serde::{Deserialize, Serialize};
 
@@ -192,6 +193,9 @@ pub struct ViewStatus {
     pub replicas: Vec<u16>,
     /// Nodes that vote.
     pub acceptors: Vec<u16>,
+    /// How many of them each phase needs.
+    #[serde(default)]
+    pub quorums: QuorumsStatus,
     /// ω.
     pub window: u64,
     /// What every member speaks.
@@ -201,6 +205,40 @@ pub struct ViewStatus {
     pub persist: String,
     /// Who belongs to it, by number.
     pub members: Vec<MemberStatus>,
+}
+
+/// How many acceptors each phase needs.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct QuorumsStatus {
+    /// `majority`, or what was asked for: `4,2`.
+    pub rule: String,
+    /// Promises needed to lead.
+    pub phase1: usize,
+    /// Votes needed to decide.
+    pub phase2: usize,
+    /// Votes needed to decide in a fast round, where the ordering has some.
+    pub fast: Option<usize>,
+}
+
+impl QuorumsStatus {
+    fn of(view: &View) -> QuorumsStatus {
+        let is_fast = view.ordering == OrderingName::FastPaxos;
+        QuorumsStatus {
+            rule: view.quorums.rule().to_string(),
+            phase1: view.quorums.phase1(),
+            phase2: view.quorums.phase2(),
+            fast: is_fast.then(|| FastQuorums::of(view.quorums).fast()),
+        }
+    }
+}
+
+impl ViewStatus {
+    /// The quorums of the view: those of a node that says nothing of them are majorities. None where nobody votes.
+    #[must_use]
+    pub fn counts(&self) -> Option<Quorums> {
+        let rule: QuorumRule = self.quorums.rule.parse().unwrap_or_default();
+        rule.quorums(self.acceptors.len()).ok()
+    }
 }
 
 /// A member of the view.
@@ -527,6 +565,7 @@ fn view_status(view: &View) -> ViewStatus {
         ordering: view.ordering.to_string(),
         replicas: view.replicas.iter().map(|node| node.0).collect(),
         acceptors: view.acceptors.iter().map(|node| node.0).collect(),
+        quorums: QuorumsStatus::of(view),
         window: view.window,
         level: view.level.0,
         persist: match view.persistence {

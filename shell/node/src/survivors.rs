@@ -9,61 +9,16 @@ use crate::journal::past;
 use crate::membership::KnownMembers;
 use crate::quarantine_file::QuarantineFile;
 use crate::verify::content_of;
-use crate::{NodeConfig, NodeError};
+use crate::{NodeConfig, NodeError, Unrecoverable};
 use quorate_ordering::{Entry, Past, Record};
 use quorate_replica::Quarantine;
 use quorate_storage::{
     Identity, Persist, StoppedDirectory, WholeBody, scrub_identity, scrub_log, scrub_snapshots,
 };
-use quorate_types::{Ballot, Batch, Body, Digest, NodeId, NodeSet, Slot, ViewNumber};
+use quorate_types::{Ballot, Batch, Body, Digest, NodeId, NodeSet, Quorums, Slot, ViewNumber};
 use quorate_wire::SnapshotFront;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Why no group is made of stopped nodes' directories. Nothing was changed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unrecoverable {
-    /// What the node knew ended with its process: recover from another node, or restore a backup.
-    #[error("{dir} kept votes and state in memory: nothing of them is left")]
-    InMemory {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// Something is damaged that the node needs: leave it out, or restore a backup.
-    #[error("{dir} is damaged: {what}")]
-    Damaged {
-        /// The directory.
-        dir: PathBuf,
-        /// What and where.
-        what: String,
-    },
-    /// The node would not vote, or not answer: what it holds may not be what the group decided. Leave it out.
-    #[error("{dir} is not to be relied on: {what}")]
-    Doubtful {
-        /// The directory.
-        dir: PathBuf,
-        /// Why.
-        what: String,
-    },
-    /// Two survivors cannot both be right: say which by leaving the other out.
-    #[error("{dir} and {other} disagree: {what}")]
-    Disagree {
-        /// A directory.
-        dir: PathBuf,
-        /// Another one.
-        other: PathBuf,
-        /// About what.
-        what: String,
-    },
-    /// An operator chose whose state counts, and no survivor has a snapshot of that: restore a backup.
-    #[error(
-        "slot {} holds an operator's reset, and no survivor holds a snapshot after it", .slot.0
-    )]
-    Reset {
-        /// The slot.
-        slot: Slot,
-    },
-}
 
 /// What the survivors know together.
 #[derive(Debug)]
@@ -76,6 +31,7 @@ pub struct Survivors {
     decided: Slot,
     behind_gap: usize,
     acceptors: NodeSet,
+    quorums: Quorums,
 }
 
 /// One stopped node.
@@ -157,10 +113,14 @@ impl Survivors {
         }
         refuse_removed(nodes, &survivors)?;
         compare_snapshots(&survivors)?;
-        Ok(Survivors::join(survivors, first.view().acceptors)?)
+        let view = first.view();
+        Ok(Survivors::join(survivors, (view.acceptors, view.quorums))?)
     }
 
-    fn join(nodes: Vec<Survivor>, began_with: NodeSet) -> Result<Survivors, Unrecoverable> {
+    fn join(
+        nodes: Vec<Survivor>,
+        began_with: (NodeSet, Quorums),
+    ) -> Result<Survivors, Unrecoverable> {
         let newest = nodes.iter().enumerate().rev();
         let best = newest.max_by_key(|(_, node)| node.begins_after());
         let (best, begins) = best.map_or((0, Slot::ZERO), |(at, node)| (at, node.begins_after()));
@@ -196,9 +156,14 @@ impl Survivors {
             return Err(Unrecoverable::Reset { slot });
         }
         let newest = nodes[best].snapshot.as_ref();
-        let acceptors = newest.map(|held| held.front.core.view.acceptors);
+        let counts = newest.map(|held| {
+            let view = &held.front.core.view;
+            (view.acceptors, view.quorums)
+        });
+        let (acceptors, quorums) = counts.unwrap_or(began_with);
         Ok(Survivors {
-            acceptors: acceptors.unwrap_or(began_with),
+            acceptors,
+            quorums,
             nodes,
             best,
             batches,
@@ -245,6 +210,12 @@ impl Survivors {
     #[must_use]
     pub fn acceptors(&self) -> NodeSet {
         self.acceptors
+    }
+
+    /// How many of those elect a leader and how many decide.
+    #[must_use]
+    pub fn quorums(&self) -> Quorums {
+        self.quorums
     }
 
     /// The nodes and their directories.
@@ -544,7 +515,8 @@ mod tests {
             slots: known(records),
             _stopped: StoppedDirectory::open(home.path()).expect("nobody runs there"),
         });
-        Survivors::join(nodes.collect(), NodeSet::empty())
+        let majority = Quorums::majority(1).expect("there is one");
+        Survivors::join(nodes.collect(), (NodeSet::empty(), majority))
     }
 
     fn walls(found: &Survivors) -> Vec<u64> {

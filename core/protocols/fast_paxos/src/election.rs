@@ -1,6 +1,6 @@
 //! When a node tries to lead: suspicion of the leader, and the pre-vote before a ballot is used.
 //!
-//! A node that misses its leader first asks whether a majority misses it too. Only then does it begin
+//! A node that misses its leader first asks whether a phase-1 quorum misses it too. Only then does it begin
 //! phase 1, so a node that returns, or that alone lost its link, replaces no leader. The leader of the view before
 //! begins it at once: nobody leads the new view (claim mp-77). Slots are the candidate's business.
 

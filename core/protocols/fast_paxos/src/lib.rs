@@ -108,8 +108,8 @@ pub struct FastPaxos {
 }
 
 impl FastPaxos {
-    /// Makes an instance from `recovered`, the records of its log in their order. Fast quorums are the smallest that the view's
-    /// phase-1 quorums allow. The first event must be [`quorate_ordering::Event::Executed`] with the slot of the snapshot that
+    /// Makes an instance from `recovered`, the records of its log in their order. Fast quorums are those of the view: the smallest that its
+    /// phase-1 quorums allow, unless others were asked for. The first event must be [`quorate_ordering::Event::Executed`] with the slot of the snapshot that
     /// the replica restored, or slot 0 if there is none.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl FastPaxos {
         recovered: Vec<Record>,
         now: Time,
     ) -> Result<FastPaxos, ForeignRecord> {
-        let quorums = FastQuorums::least(config.view.quorums);
+        let quorums = FastQuorums::of(config.view.quorums);
         let timing = config.timing;
         let is_voter = config.is_voter();
         let standing = if is_voter && !config.damage.needs_survey() {

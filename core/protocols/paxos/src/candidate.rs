@@ -227,7 +227,12 @@ impl MultiPaxos {
         candidate.promised.insert(from);
         let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty()
             || planted(Plant::NextViewWithoutPhaseOne) && candidate.ballot.view.0 > 1;
-        if candidate.is_complete(self.seat.config.view.quorums.phase1()) || is_skipped {
+        let quorums = self.seat.config.view.quorums;
+        let needed = match planted(Plant::PhaseOneByPhaseTwo) {
+            true => quorums.phase2(),
+            false => quorums.phase1(),
+        };
+        if candidate.is_complete(needed) || is_skipped {
             let ballot = candidate.ballot;
             let found = std::mem::take(&mut candidate.found);
             self.begin_leading(now, ballot, found, effects);

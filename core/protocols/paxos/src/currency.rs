@@ -9,8 +9,8 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
 
 impl Leader {
-    /// Looks whether a quorum has heard another heartbeat. One of two acceptors that must agree confirms a read alone, because nobody
-    /// leads without it; but it orders nothing alone, and what it does not hear of clients counts as no silence.
+    /// Looks whether a phase-2 quorum has heard another heartbeat. Fewer may confirm a read where elections need more acceptors, because
+    /// nobody leads without them; but they order nothing, and what is not heard of clients then counts as no silence.
     pub(crate) fn count_beats(&mut self, seat: &Seat, effects: &mut Effects<Message>) {
         let quorums = seat.config.view.quorums;
         let needed = quorums.confirm().max(quorums.phase2()) - 1;

@@ -1,7 +1,8 @@
 //! Linearizable reads without a log entry: confirmed by a quorum, or served under a lease.
 //!
 //! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and
-//! it serves no other reads. A leader serves no read before everything that phase 1 found is decided.
+//! it serves no other reads. A leader serves no read before everything that phase 1 found is decided. Those who confirm meet
+//! every phase-1 quorum, so that nobody else leads: claim mp-86. They need not meet those who decide.
 
 mod announced;
 
@@ -272,6 +273,8 @@ impl Leader {
         let mut needed = seat.config.view.quorums.confirm();
         if planted(Plant::ReadUnconfirmed) {
             needed = 1;
+        } else if planted(Plant::ConfirmedByMajority) {
+            needed = seat.config.view.acceptors.len() / 2 + 1;
         } else if planted(Plant::ConfirmedByOneTooFew) {
             needed -= 1;
         }
@@ -319,7 +322,11 @@ impl Seat {
     /// sending of the heartbeats that enough acceptors granted, and is shortened by the drift of both clocks.
     fn lease_until(&self, now: Time) -> Option<Time> {
         let too_few = usize::from(planted(Plant::LeaseByOneTooFew));
-        let needed = (self.config.view.quorums.confirm() - 1).saturating_sub(too_few);
+        let confirm = match planted(Plant::LeasedByMajority) {
+            true => self.config.view.acceptors.len() / 2 + 1,
+            false => self.config.view.quorums.confirm(),
+        };
+        let needed = (confirm - 1).saturating_sub(too_few);
         let mut granted: Vec<Time> = (self.peers.iter())
             .filter(|peer| peer.is_acceptor)
             .filter_map(|peer| peer.granted)

@@ -5,7 +5,7 @@
 //! of the step is proposed to the quorum of those that were so most often. A slow acceptor has time to do what it was sent, and learns
 //! the rest like every node that missed something. When one of the chosen is suspected, everything undecided goes to all at once.
 //!
-//! Where the nearest majority is asked, nobody is counted but after a suspicion: at the end of a step those are chosen whose answers to
+//! Where the nearest quorum is asked, nobody is counted but after a suspicion: at the end of a step those are chosen whose answers to
 //! heartbeats come soonest.
 //!
 //! Where there is a ring, the rest goes to one node only, which passes it on: to the quorum of the best first, so that no other node

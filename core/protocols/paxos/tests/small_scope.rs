@@ -13,7 +13,7 @@ use quorate_paxos::message::{Learn, TakeOver};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time, View, Wall,
+    Batch, Duration, LinkEpoch, NodeId, OrderingName, Persistence, Quorums, Slot, Time, View, Wall,
 };
 use stateright::{Checker, Model, Property};
 use std::cell::RefCell;
@@ -34,6 +34,8 @@ struct World {
     /// Deliveries of each message.
     deliveries: u8,
     crashes: u8,
+    /// How many vote, how many of them elect, and how many decide.
+    quorums: (u16, usize, usize),
     /// Replicas without a vote.
     observers: u16,
     /// How often leaders announce what is decided. Where they do, each proposer's question for decided
@@ -54,6 +56,7 @@ impl World {
             ballots: [1, 1],
             deliveries: 1,
             crashes: 0,
+            quorums: (3, 2, 2),
             observers: 0,
             announcements: 0,
             installs: 0,
@@ -63,15 +66,17 @@ impl World {
     }
 
     fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        (1..=3 + self.observers).map(NodeId)
+        (1..=self.quorums.0 + self.observers).map(NodeId)
     }
 
     fn config(&self, own: NodeId, boot: u64) -> Config {
+        let (acceptors, phase1, phase2) = self.quorums;
         let view = View {
+            quorums: Quorums::flexible(acceptors.into(), phase1, phase2).unwrap(),
             window: self.slots,
             level: self.ordering.level(),
             ordering: self.ordering,
-            ..view(3 + self.observers, 3, Persistence::Disk)
+            ..view(acceptors + self.observers, acceptors, Persistence::Disk)
         };
         let mut config = Config::new(VIEW.group, own, boot, view, 1);
         config.timing.lease = Duration::ZERO;
@@ -466,6 +471,38 @@ fn rivals_agree_on_a_slot_over_three_ballots() {
         ..World::least()
     };
     assert_eq!(explore(world), 67_704);
+}
+
+/// Two of four decide, and two such quorums need not meet: whoever leads next has asked three. Claim mp-85.
+#[test]
+fn rivals_agree_on_a_slot_that_two_of_four_decide() {
+    let world = World {
+        quorums: (4, 3, 2),
+        ..World::least()
+    };
+    assert_eq!(explore(world), 81_144);
+}
+
+/// One node decides, and all are asked by whoever leads next. Claim mp-85.
+#[test]
+fn rivals_agree_on_a_slot_that_one_of_three_decides_when_a_node_crashes() {
+    let world = World {
+        quorums: (3, 3, 1),
+        crashes: 1,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 2_560);
+}
+
+/// All nodes decide, and nobody is asked by whoever leads next. Claim mp-85.
+#[test]
+fn rivals_agree_on_a_slot_that_all_of_three_decide_when_a_node_crashes() {
+    let world = World {
+        quorums: (3, 1, 3),
+        crashes: 1,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 102_483);
 }
 
 #[test]

@@ -143,6 +143,14 @@ impl<O: Ordering> Replica<O> {
                 let who = MemberChange::Ordering(ordering);
                 self.client_change_view((from, request), (change, who), out);
             }
+            FromClient::SetQuorums {
+                request,
+                change,
+                rule,
+            } => {
+                let who = MemberChange::Quorums(rule);
+                self.client_change_view((from, request), (change, who), out);
+            }
             FromClient::MoveLeader { request, node } => {
                 self.client_move_leader((from, request), node, out);
             }

@@ -2,7 +2,8 @@
 //!
 //! Nodes tell each other their wall clocks. A leader stamps with its own clock only within a bound of the
 //! median of a majority. While it does not know the clocks of a majority, it advances agreed time from the
-//! newest stamp. The state here is local; the agreed stamps are in the log (`replicated`).
+//! newest stamp. A majority it is whatever the quorums are: fewer wrong clocks do not move it, and nothing waits for it. The state
+//! here is local; the agreed stamps are in the log (`replicated`).
 
 use crate::limits::CLOCK_BOUND;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};

@@ -86,6 +86,14 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// Whether enough acceptors are linked to elect the leader of a view in which this node votes too. Where fewer decide than elect,
+    /// a leader may go on that the next view would not get: then its end would be that of all calls. Claim rp-141.
+    fn can_elect_with_own(&self) -> bool {
+        let view = self.view();
+        let is_certain = view.quorums.phase1() <= view.quorums.phase2();
+        is_certain || self.up_in(view, true) >= view.quorums.both()
+    }
+
     /// At the end of a turn: a node without a vote that has caught up asks for a view that gives it back.
     pub(crate) fn tend_rejoin(&mut self, now: Time) {
         let is_member = self.view().member(self.config.own).is_some();
@@ -102,7 +110,7 @@ impl<O: Ordering> Replica<O> {
         let is_settled = self.instances.len() == 1 && self.replicated.views.next().is_none();
         let is_behind = self.replicated.applied < status.known;
         let can_ask = self.leader().is_some() && self.config.snapshots != Snapshots::Disabled;
-        if !is_settled || is_behind || !can_ask || self.is_draining {
+        if !is_settled || is_behind || !can_ask || self.is_draining || !self.can_elect_with_own() {
             return;
         }
         self.rejoining.is_asked = true;

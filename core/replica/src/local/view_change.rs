@@ -31,7 +31,7 @@ impl<O: Ordering> Replica<O> {
         self.replicated.views.current()
     }
 
-    /// An operator changes the view. Refuses what cannot be, and what would leave the group without a majority.
+    /// An operator changes the view. Refuses what cannot be, and what would leave the group without a leader, or without decisions.
     pub(crate) fn client_change_view(
         &mut self,
         (from, request): (ConnectionId, u64),
@@ -80,10 +80,12 @@ impl<O: Ordering> Replica<O> {
         Some(FirstBallot { node, boot })
     }
 
-    /// Whether a change would change nothing but the log, of which the newest form is read by fewer builds.
+    /// Claim rp-140. Whether a change would change nothing but the log, of which the newest form is read by fewer builds.
     fn is_so_already(&self, who: &MemberChange) -> bool {
         match who {
-            MemberChange::Level(_) | MemberChange::Ordering(_) => self.view().has(who),
+            MemberChange::Level(_) | MemberChange::Ordering(_) | MemberChange::Quorums(_) => {
+                self.view().has(who)
+            }
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Joins { .. }
@@ -114,7 +116,8 @@ impl<O: Ordering> Replica<O> {
             | MemberChange::Joins { .. }
             | MemberChange::Leaves(_)
             | MemberChange::Level(_)
-            | MemberChange::Ordering(_) => Ok(view),
+            | MemberChange::Ordering(_)
+            | MemberChange::Quorums(_) => Ok(view),
         }
     }
 
@@ -223,19 +226,25 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Whether a majority of a view's acceptors votes and is linked here: without it nothing is decided in the view.
+    /// Whether enough of a view's acceptors vote and are linked here to elect its first leader, and to decide. Claim rp-141.
     fn is_ready(&self, view: &View) -> bool {
+        let votes = self.instances.current().status().votes;
+        self.up_in(view, votes) >= view.quorums.both()
+    }
+
+    /// How many of a view's acceptors vote and are linked here, this node among them if it `votes`.
+    pub(crate) fn up_in(&self, view: &View, votes: bool) -> usize {
         let status = self.instances.current().status();
         let linked = status.peers.iter().filter(|peer| peer.connected);
         let linked = linked.map(|peer| peer.node);
         let mut voting: NodeSet = linked
             .filter(|node| !self.observers.contains(*node))
             .collect();
-        if status.votes {
+        if votes {
             voting.insert(self.config.own);
         }
         let up = view.acceptors.iter().filter(|node| voting.contains(*node));
-        up.count() >= view.quorums.phase1()
+        up.count()
     }
 
     /// A change is decided.
@@ -475,6 +484,7 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
         ViewChangeError::NotInvited => Refusal::NotInvited,
         ViewChangeError::OrderingNotSpoken(..)
         | ViewChangeError::WitnessesNotSpoken(_)
+        | ViewChangeError::QuorumsNotSpoken(_)
         | ViewChangeError::GroupsNotSpoken(_) => Refusal::LevelNotSpoken,
         ViewChangeError::NoAcceptors
         | ViewChangeError::OnlyWitnesses
@@ -483,6 +493,8 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
         | ViewChangeError::IsAMember(_)
         | ViewChangeError::Full
         | ViewChangeError::Address(_)
+        | ViewChangeError::Quorums(_)
+        | ViewChangeError::QuorumsInMemory
         | ViewChangeError::Window(_) => Refusal::NoSuchView,
     }
 }

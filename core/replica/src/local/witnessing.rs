@@ -3,7 +3,7 @@
 //! A witness has no digest of its own, so it has no say about which one is agreed. It fetches each snapshot that a majority of the
 //! replicas agreed on, and lets go of its log only for one that it keeps: what it has is always the whole. So logs are trimmed for
 //! a snapshot only where every quorum has somebody who holds it: a group that has lost some of its replicas, and can still decide,
-//! has all that was acknowledged. OpenReplica 3.1 and 4.5, claims rp-124 to rp-127.
+//! has all that was acknowledged. Where quorums differ in size, each of the smaller ones has one. OpenReplica 3.1 and 4.5, claims rp-124 to rp-127.
 
 use crate::local::agreement::SnapshotReport;
 use crate::{Output, Replica};

@@ -20,6 +20,7 @@ mod orderings;
 mod ownership;
 mod parked;
 mod poison;
+mod quorums;
 mod reads;
 mod rejoining;
 mod reset;

@@ -173,6 +173,7 @@ impl Pending {
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
+            | Operation::SetQuorums { .. }
             | Operation::ChangeView { .. } => None,
         }
     }

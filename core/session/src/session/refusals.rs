@@ -160,6 +160,7 @@ impl ClientSession {
             | Operation::Join { .. }
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
+            | Operation::SetQuorums { .. }
             | Operation::ChangeView { .. } => false,
         })
     }

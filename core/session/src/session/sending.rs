@@ -150,6 +150,11 @@ impl ClientSession {
                 change,
                 ordering,
             }),
+            &Operation::SetQuorums { change, rule } => Some(FromClient::SetQuorums {
+                request: number,
+                change,
+                rule,
+            }),
             &Operation::MoveLeader { node } => Some(FromClient::MoveLeader {
                 request: number,
                 node,

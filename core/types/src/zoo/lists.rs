@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 212] = [
+    pub const ALL: [Plant; 216] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -174,6 +174,10 @@ impl Plant {
         Plant::PassedUnnoticed,
         Plant::NotesOfOldView,
         Plant::QuorumsOfOldView,
+        Plant::KeptPhaseOneMisses,
+        Plant::PhaseOneByPhaseTwo,
+        Plant::ConfirmedByMajority,
+        Plant::LeasedByMajority,
         Plant::RemovedAcceptorVotes,
         Plant::LearnerCounted,
         Plant::NextViewWithoutPhaseOne,

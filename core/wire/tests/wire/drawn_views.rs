@@ -35,7 +35,8 @@ pub(crate) fn role(draw: &mut Draw) -> MemberRole {
 }
 
 pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
-    match draw.below(5) {
+    match draw.below(6) {
+        5 => MemberChange::Quorums(quorum_rule(draw)),
         0 => MemberChange::Same,
         3 => MemberChange::Ordering(OrderingName::ALL[draw.below(6) as usize]),
         1 => MemberChange::Leaves(node(draw)),
@@ -48,6 +49,27 @@ pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
             node: node(draw),
             incarnation: Incarnation(draw.number()),
         }),
+    }
+}
+
+fn quorum_rule(draw: &mut Draw) -> QuorumRule {
+    let mut size = || 1 + draw.below(64) as usize;
+    let sizes = QuorumSizes {
+        phase1: size(),
+        phase2: size(),
+        fast: Some(size()).filter(|size| *size < 32),
+    };
+    match draw.flag() {
+        true => QuorumRule::Sizes(sizes),
+        false => QuorumRule::Majority,
+    }
+}
+
+pub(crate) fn set_quorums(draw: &mut Draw) -> FromClient {
+    FromClient::SetQuorums {
+        request: draw.number(),
+        change: view_change(draw),
+        rule: quorum_rule(draw),
     }
 }
 
@@ -138,8 +160,18 @@ pub(crate) fn view(draw: &mut Draw) -> View {
         23 => OrderingName::FastPaxos,
         24 => OrderingName::RingPaxos,
         25 => OrderingName::SPaxos,
+        28 if draw.flag() => OrderingName::FastPaxos,
         _ => OrderingName::Paxos,
     };
+    if view.level >= Level::QUORUMS && draw.flag() {
+        let all = acceptors.len();
+        let sizes = QuorumSizes {
+            phase1: all,
+            phase2: 1 + draw.below(all as u64) as usize,
+            fast: draw.flag().then_some(all),
+        };
+        view.quorums = Quorums::asked(all, sizes).expect("all meet all");
+    }
     let first = view.acceptors.iter().find(|node| view.may_lead(*node));
     let boot = draw.number();
     view.begun_by(first.map(|node| FirstBallot { node, boot }))

@@ -6,6 +6,18 @@ use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, Snapshot
 use quorate_types::*;
 use quorate_wire::*;
 
+pub(crate) fn set_quorums() -> FromClient {
+    FromClient::SetQuorums {
+        request: 22,
+        change: view_change(),
+        rule: QuorumRule::Sizes(QuorumSizes {
+            phase1: 4,
+            phase2: 2,
+            fast: Some(5),
+        }),
+    }
+}
+
 // Longer than a screen: one line a field.
 pub(crate) fn snapshot_core() -> SnapshotCore {
     let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_types::{Level, Levels, NodeId, NodeSet, OrderingName, Slot, ViewNumber};
+use quorate_types::{Level, Levels, NodeId, NodeSet, OrderingName, QuorumRule, Slot, ViewNumber};
 
 use super::rounds::RoundQuorums;
 use super::{Property, Violation};
@@ -29,6 +29,8 @@ pub struct Governing {
     pub phase1: usize,
     /// How many votes decide.
     pub phase2: usize,
+    /// Whether somebody asked for these numbers.
+    pub wish: Wished,
     /// ω.
     pub window: u64,
     /// What every member speaks.
@@ -38,26 +40,76 @@ pub struct Governing {
 }
 
 impl Governing {
-    /// How many acceptors confirm a read: they meet every quorum of both phases. A fast quorum is not smaller than both.
+    /// How many acceptors confirm a read: they meet everybody who could make another leader, and, where there are fast rounds, everybody
+    /// who could decide in one.
     pub fn confirm(&self) -> usize {
-        self.acceptors.len() + 1 - self.phase1.min(self.phase2)
+        let least = match self.ordering {
+            OrderingName::FastPaxos => self.phase1.min(self.quorums().fast),
+            _ => self.phase1,
+        };
+        self.acceptors.len() + 1 - least
     }
 
     /// Whether everybody but a quorum may be lost, and a snapshot that these hold is not. Asked where there are witnesses only.
     pub fn is_kept_by(&self, holders: NodeSet) -> bool {
         let holders = holders.iter().filter(|node| self.acceptors.contains(*node));
-        self.members == self.replicas || holders.count() >= self.confirm()
+        let least = self.phase1.min(self.phase2);
+        self.members == self.replicas || holders.count() > self.acceptors.len() - least
     }
 
     /// How many votes of each kind of round choose.
     pub fn quorums(&self) -> RoundQuorums {
-        RoundQuorums::new(self.acceptors.len(), self.phase1, self.phase2)
+        let least = RoundQuorums::new(self.acceptors.len(), self.phase1, self.phase2);
+        match self.wish {
+            Wished::Sizes { fast: Some(fast) } => RoundQuorums { fast, ..least },
+            Wished::Sizes { fast: None } | Wished::Nothing => least,
+        }
+    }
+
+    /// Who elects, who decides, and whether that is kept, once these acceptors vote instead: none where so many cannot.
+    pub fn after(&self, acceptors: NodeSet) -> Option<(usize, usize, Wished)> {
+        let (of, kept) = (acceptors.len(), (self.phase1, self.phase2, self.wish));
+        match self.wish {
+            _ if acceptors == self.acceptors => Some(kept),
+            Wished::Nothing => Some((majority(of), majority(of), Wished::Nothing)),
+            Wished::Sizes { .. } if of == self.acceptors.len() => Some(kept),
+            Wished::Sizes { .. } if of < self.phase2 => None,
+            Wished::Sizes { .. } => {
+                let wish = Wished::Sizes { fast: None };
+                Some((of + 1 - self.phase2, self.phase2, wish))
+            }
+        }
     }
 
     /// How many of its acceptors may be without a vote for ever.
     pub fn losable(&self) -> usize {
         self.acceptors.len() - self.phase1.max(self.phase2)
     }
+}
+
+/// What somebody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wished {
+    /// Nothing: majorities.
+    Nothing,
+    /// Numbers of their own, and perhaps how many votes decide in fast rounds.
+    Sizes {
+        /// So many.
+        fast: Option<usize>,
+    },
+}
+
+/// What of these numbers can be, where so many vote.
+fn asked(rule: QuorumRule, of: usize) -> Option<(usize, usize, Wished)> {
+    let sizes = match rule {
+        QuorumRule::Majority => return Some((majority(of), majority(of), Wished::Nothing)),
+        QuorumRule::Sizes(sizes) => sizes,
+    };
+    let (one, two) = (sizes.phase1, sizes.phase2);
+    let is_sound = (1..=of).contains(&one) && (1..=of).contains(&two) && one + two > of;
+    let fast = sizes.fast;
+    let is_clear = fast.is_none_or(|fast| (1..=of).contains(&fast) && one + 2 * fast > 2 * of);
+    (is_sound && is_clear).then_some((one, two, Wished::Sizes { fast }))
 }
 
 /// Who joins or leaves with a change.
@@ -75,12 +127,18 @@ pub enum Turn {
     Level(Level),
     /// Nobody, and commands are ordered in another way.
     Ordering(OrderingName),
+    /// Nobody, and other numbers elect and decide.
+    Quorums(QuorumRule),
 }
 
 /// Who executes after a change, of those who did before.
 fn replicas_after(before: NodeSet, turn: Turn) -> NodeSet {
     match turn {
-        Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::JoinsAsWitness(_) => before,
+        Turn::None
+        | Turn::Level(_)
+        | Turn::Ordering(_)
+        | Turn::Quorums(_)
+        | Turn::JoinsAsWitness(_) => before,
         Turn::Joins(node) => before.iter().chain([node]).collect(),
         Turn::Leaves(node) => before.without(node),
     }
@@ -97,6 +155,8 @@ pub struct Views {
     all: BTreeMap<ViewNumber, Governing>,
     /// What the newest life of each node speaks, where builds are told apart.
     speaks: BTreeMap<NodeId, Levels>,
+    /// Votes are in memory only: there nobody gets other numbers than majorities.
+    pub is_in_memory: bool,
 }
 
 impl Views {
@@ -105,6 +165,7 @@ impl Views {
         Views {
             all: BTreeMap::from([(ViewNumber(1), first)]),
             speaks: BTreeMap::new(),
+            is_in_memory: false,
         }
     }
 
@@ -124,7 +185,7 @@ impl Views {
     ) -> Option<ViewNumber> {
         let (number, current) = self.newest();
         let members = match turn {
-            Turn::None | Turn::Level(_) | Turn::Ordering(_) => current.members,
+            Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::Quorums(_) => current.members,
             Turn::Joins(node) | Turn::JoinsAsWitness(node) if !current.members.contains(node) => {
                 current.members.iter().chain([node]).collect()
             }
@@ -132,15 +193,7 @@ impl Views {
             Turn::Joins(_) | Turn::JoinsAsWitness(_) | Turn::Leaves(_) => return None,
         };
         let replicas = replicas_after(current.replicas, turn);
-        let can_order = match turn {
-            Turn::Level(level) => {
-                let has_witnesses = current.members != current.replicas;
-                level >= current.ordering.level() && (!has_witnesses || level >= Level(22))
-            }
-            Turn::Ordering(ordering) => current.level >= ordering.change_level(),
-            Turn::JoinsAsWitness(_) => current.level >= Level(22),
-            Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
-        };
+        let can_order = self.can_turn(current, turn);
         let is_current = after == number && slot >= current.first;
         let are_members = acceptors.iter().all(|node| members.contains(node));
         let has_leader = acceptors.iter().any(|node| replicas.contains(node));
@@ -148,11 +201,9 @@ impl Views {
         if !is_current || !is_possible || !can_order {
             return None;
         }
-        let quorum = majority(acceptors.len());
-        // A change that leaves the acceptors leaves their quorums.
-        let (phase1, phase2) = match acceptors == current.acceptors {
-            true => (current.phase1, current.phase2),
-            false => (quorum, quorum),
+        let (phase1, phase2, wish) = match turn {
+            Turn::Quorums(rule) => asked(rule, acceptors.len())?,
+            _ => current.after(acceptors)?,
         };
         let next = Governing {
             first: slot.plus(current.window),
@@ -161,6 +212,7 @@ impl Views {
             acceptors,
             phase1,
             phase2,
+            wish,
             window,
             level: match turn {
                 Turn::Level(level) => level,
@@ -168,7 +220,8 @@ impl Views {
                 | Turn::Joins(_)
                 | Turn::JoinsAsWitness(_)
                 | Turn::Leaves(_)
-                | Turn::Ordering(_) => current.level,
+                | Turn::Ordering(_)
+                | Turn::Quorums(_) => current.level,
             },
             ordering: match turn {
                 Turn::Ordering(ordering) => ordering,
@@ -176,12 +229,33 @@ impl Views {
                 | Turn::Joins(_)
                 | Turn::JoinsAsWitness(_)
                 | Turn::Leaves(_)
-                | Turn::Level(_) => current.ordering,
+                | Turn::Level(_)
+                | Turn::Quorums(_) => current.ordering,
             },
         };
         let number = ViewNumber(number.0 + 1);
         self.all.insert(number, next);
         Some(number)
+    }
+
+    /// Whether the level of a view allows what turns it, and what the view has allows the level.
+    fn can_turn(&self, current: &Governing, turn: Turn) -> bool {
+        match turn {
+            Turn::Level(level) => {
+                let has_witnesses = current.members != current.replicas;
+                let has_wish = current.wish != Wished::Nothing;
+                level >= current.ordering.level()
+                    && (!has_witnesses || level >= Level(22))
+                    && (!has_wish || level >= Level(28))
+            }
+            Turn::Ordering(ordering) => current.level >= ordering.change_level(),
+            Turn::JoinsAsWitness(_) => current.level >= Level(22),
+            Turn::Quorums(rule) => {
+                let is_wish = rule != QuorumRule::Majority;
+                current.level >= Level(28) && !(is_wish && self.is_in_memory)
+            }
+            Turn::None | Turn::Joins(_) | Turn::Leaves(_) => true,
+        }
     }
 
     /// What is in force in a view, if that was decided.
@@ -279,6 +353,7 @@ fn broken(detail: String) -> Result<(), Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_types::QuorumSizes;
 
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
@@ -294,6 +369,7 @@ mod tests {
             acceptors: NodeSet::only(A),
             phase1: 1,
             phase2: 1,
+            wish: Wished::Nothing,
             window: 4,
             level: Level::UNNAMED,
             ordering: OrderingName::Paxos,
@@ -340,6 +416,34 @@ mod tests {
                 .changed(Slot(7), SECOND, (NodeSet::only(B), 9), Turn::None)
                 .is_some()
         );
+    }
+
+    #[test]
+    fn numbers_that_were_asked_for_follow_the_acceptors_and_meet() {
+        let mut views = begun();
+        let both: NodeSet = [A, B].into_iter().collect();
+        let counts = |slots: NodeSet| (slots, 4);
+        let sizes = |phase1, phase2| QuorumSizes {
+            phase1,
+            phase2,
+            fast: None,
+        };
+        let wish = |phase1, phase2| Turn::Quorums(QuorumRule::Sizes(sizes(phase1, phase2)));
+        let low = views.changed(Slot(3), FIRST, counts(both), wish(2, 1));
+        assert_eq!(low, None, "below its level");
+        let raised = Turn::Level(Level(28));
+        views.changed(Slot(3), FIRST, counts(both), raised);
+        let apart = views.changed(Slot(7), SECOND, counts(both), wish(1, 1));
+        assert_eq!(apart, None, "they can miss each other");
+        let asked = views.changed(Slot(7), SECOND, counts(both), wish(1, 2));
+        assert_eq!(asked, Some(ViewNumber(3)));
+        let alone = views.changed(
+            Slot(11),
+            ViewNumber(3),
+            counts(NodeSet::only(A)),
+            Turn::None,
+        );
+        assert_eq!(alone, None, "two decide, and one would be left");
     }
 
     #[test]

@@ -31,7 +31,6 @@ use crate::checkers::liveness::Liveness;
 use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::Call;
 use crate::checkers::rendezvous::Rendezvous;
-use crate::checkers::rounds::RoundQuorums;
 use crate::checkers::views::Views;
 use crate::checkers::vouching::Vouching;
 use crate::checkers::watching::Watching;
@@ -194,11 +193,11 @@ fn broken(property: Property, detail: String) -> Judged {
 impl Judge {
     /// Judges a group with this view, which owes answers as `liveness` says.
     pub(super) fn new(liveness: Liveness, view: &View) -> Judge {
-        let quorums = view.quorums;
-        let rounds = RoundQuorums::new(quorums.acceptors(), quorums.phase1(), quorums.phase2());
+        let begun = views::begun(view);
+        let rounds = begun.newest().1.quorums();
         Judge {
             agreement: BTreeMap::new(),
-            views: (views::begun(view), Slot::ZERO),
+            views: (begun, Slot::ZERO),
             levels_set: Vec::new(),
             invited: Invited::default(),
             groups: OtherGroups::default(),

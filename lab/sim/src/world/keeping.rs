@@ -252,6 +252,7 @@ impl World {
             | FromClient::Join { .. }
             | FromClient::SetLevel { .. }
             | FromClient::SwitchOrdering { .. }
+            | FromClient::SetQuorums { .. }
             | FromClient::ChangeView { .. } => {}
         }
     }

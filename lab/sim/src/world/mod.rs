@@ -44,6 +44,7 @@ mod outputs;
 mod poison;
 mod prompt;
 mod quiet;
+mod quorum_asking;
 mod random;
 mod row;
 mod run;
@@ -183,6 +184,7 @@ impl World {
         if setup.witnesses > 0 {
             setup.ordering.0 = setup.ordering.0.max(Level::WITNESSES);
         }
+        setup.ask_quorums();
         World::of(setup, schedule, telling)
     }
 

@@ -102,10 +102,14 @@ rows! {
     GroupServed 1 "node named for a group that was there before";
     GroupRefused 20 "operator told why no group is created or dropped";
     AcceptorsChanged 120 "view with other acceptors than the one before";
+    QuorumsSet 10 "view with quorums that the operator asked for";
+    QuorumsUnset 2 "view with majorities after one with quorums that were asked for";
+    QuorumsFollowed 4 "view with other numbers of acceptors and quorums that were asked for";
+    FastQuorumsAsked 1 "view of fast_paxos with a fast quorum that was asked for";
     ViewGrown 50 "view with more acceptors than the one before";
     ViewShrunk 50 "view with fewer acceptors than the one before";
-    ViewToOne 35 "view with one acceptor after one with several";
-    ViewFromOne 30 "view with several acceptors after one with one";
+    ViewToOne 25 "view with one acceptor after one with several";
+    ViewFromOne 20 "view with several acceptors after one with one";
     NewVoter 6 "view with an acceptor that was none before";
     LeaderRemoved 50 "leader that does not vote in the next view";
     LeaderLostInChange 5 "leader killed between a change and the view it begins";

@@ -10,6 +10,7 @@ use super::grouping::Grouping;
 use super::life::Death;
 use super::moving::{self, Move, MoveAsked, Moving};
 use super::orderings::Switching;
+use super::quorum_asking::QuorumAsking;
 use super::random::Random;
 use super::row::Row;
 use super::setup::{Setup, founding};
@@ -32,6 +33,14 @@ pub(super) const WINDOW_BEYOND_PIPELINE: u64 = 56;
 /// The mean time between two requests of one who moves members eagerly.
 const EAGER: Duration = Duration::from_millis(150);
 
+/// A change that may yet be decided.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    change: ViewChange,
+    /// How many of its acceptors may be without a vote for ever.
+    losable: usize,
+}
+
 /// What an operator has asked of the view.
 #[derive(Debug, Default)]
 pub(super) struct ViewChanging {
@@ -47,11 +56,13 @@ pub(super) struct ViewChanging {
     pub(super) grouping: Grouping,
     /// Other orderings.
     switching: Switching,
+    /// Other quorums.
+    pub(super) asking: QuorumAsking,
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
     /// Changes that were asked for, and may yet be decided whatever was answered.
-    pending: Vec<ViewChange>,
+    pending: Vec<Wanted>,
     /// The last node that led in each view.
     leaders: BTreeMap<u64, NodeId>,
     /// Nodes that have been acceptors of a view.
@@ -63,7 +74,8 @@ pub(super) struct ViewChanging {
 }
 
 impl ViewChanging {
-    /// What follows from the seed. Quorums that are no majorities would become majorities: there nobody changes anything.
+    /// What follows from the seed. Quorums that are no majorities, and that nobody asked for, would become majorities: there nobody
+    /// changes anything.
     pub(super) fn new(setup: &Setup) -> ViewChanging {
         let seed = setup.seed;
         let is_paced = setup.pace.is_some();
@@ -77,6 +89,7 @@ impl ViewChanging {
             moving: Moving::new(setup),
             grouping: Grouping::new(seed),
             switching: Switching::new(seed),
+            asking: QuorumAsking::new(setup),
             requests: 0,
             open: BTreeMap::new(),
             pending: Vec::new(),
@@ -129,7 +142,7 @@ impl World {
         let replicas = self.judge.governing(ViewNumber(newest)).replicas;
         let decided = decided.map(|view| (view.acceptors, view.losable(), view.replicas));
         let pending = self.harm.views.pending.iter();
-        let pending = pending.map(|change| (change.acceptors, losable(change.acceptors), replicas));
+        let pending = pending.map(|wanted| (wanted.change.acceptors, wanted.losable, replicas));
         let mut all = decided.chain(pending);
         let lost: NodeSet = lost.iter().copied().collect();
         all.all(|(acceptors, losable, replicas)| {
@@ -217,6 +230,20 @@ impl World {
             });
             return true;
         }
+        if let Some((change, rule)) = self.wish_for_quorums(view) {
+            let quorums = rule.quorums(change.acceptors.len());
+            let losable =
+                quorums.map_or(usize::MAX, |quorums| quorums.acceptors() - quorums.both());
+            self.ask_operator((asked, Some(change)), |request| FromClient::SetQuorums {
+                request,
+                change,
+                rule,
+            });
+            if let Some(wanted) = self.harm.views.pending.last_mut() {
+                wanted.losable = losable;
+            }
+            return true;
+        }
         if let Some((change, ordering)) = self.harm.views.switching.wish(view) {
             self.ask_operator((asked, Some(change)), |request| {
                 FromClient::SwitchOrdering {
@@ -251,7 +278,18 @@ impl World {
             let votes = acceptors.contains(node);
             votes && !maimed.contains(node)
         });
-        of_them.count() <= losable(acceptors) && (can_lead || self.setup.witnesses == 0)
+        let can_be = self.losable(acceptors) != usize::MAX;
+        can_be
+            && of_them.count() <= self.losable(acceptors)
+            && (can_lead || self.setup.witnesses == 0)
+    }
+
+    /// How many of these acceptors may be without a vote for ever, in the view that would follow; all where there is no such view.
+    fn losable(&self, acceptors: NodeSet) -> usize {
+        let quorums = self.quorums_with(acceptors);
+        quorums.map_or(usize::MAX, |(phase1, phase2)| {
+            acceptors.len() - phase1.max(phase2)
+        })
     }
 
     /// The operator asks a node for something that may change the view.
@@ -260,12 +298,13 @@ impl World {
         (asked, change): (NodeId, Option<ViewChange>),
         request: impl FnOnce(u64) -> FromClient,
     ) {
+        let losable = change.map_or(usize::MAX, |change| self.losable(change.acceptors));
         let changing = &mut self.harm.views;
         changing.requests += 1;
         let number = changing.requests;
         if let Some(change) = change {
             changing.open.insert(number, change);
-            changing.pending.push(change);
+            changing.pending.push(Wanted { change, losable });
         }
         let (from, message) = (OPERATOR, request(number));
         self.hand_in(asked, Input::Client { from, message });
@@ -297,7 +336,9 @@ impl World {
         if !self.harm.views.seen.contains_key(&number) {
             self.note_new_view(&view);
             let views = &mut self.harm.views;
-            views.pending.retain(|change| change.after.0 >= number);
+            views
+                .pending
+                .retain(|wanted| wanted.change.after.0 >= number);
             views.voted = views.voted.iter().chain(view.acceptors.iter()).collect();
             views.seen.insert(number, view);
         }
@@ -313,6 +354,7 @@ impl World {
         let before = before.clone();
         self.note_members(&before, view);
         self.note_ordering(&before, view);
+        self.note_quorums(&before, view);
         let views = &self.harm.views;
         let (old, new) = (before.acceptors, view.acceptors);
         let leader = views.leaders.get(&before.number.0);
@@ -437,9 +479,11 @@ pub(super) fn pace(setup: &Setup) -> Option<Duration> {
 
 fn asked_every(setup: &Setup, drawn: Option<Duration>) -> Option<Duration> {
     let acceptors = setup.quorums.acceptors();
-    let has_majorities = setup.quorums == Quorums::majority(acceptors).expect("there are some");
+    let has_majorities = Quorums::majority(acceptors) == Ok(setup.quorums);
     let drawn = moving::is_eager(setup).then_some(EAGER).or(drawn);
-    setup.pace.or(drawn.filter(|_| has_majorities))
+    setup
+        .pace
+        .or(drawn.filter(|_| has_majorities || setup.asks_quorums()))
 }
 
 fn drawn_pace(random: &mut Random) -> Option<Duration> {
@@ -448,11 +492,6 @@ fn drawn_pace(random: &mut Random) -> Option<Duration> {
         5..=7 => Some(random.millis(1_000, 6_000)),
         _ => Some(random.millis(150, 900)),
     }
-}
-
-/// How many of these acceptors may be without a vote for ever.
-fn losable(acceptors: NodeSet) -> usize {
-    acceptors.len() - majority(acceptors.len())
 }
 
 /// The same acceptors, one alone, as many others, or more or fewer of all nodes.

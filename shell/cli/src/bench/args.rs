@@ -5,6 +5,7 @@ use crate::ordering::OrderingArg;
 use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::{Args, ValueEnum};
+use quorate_types::QuorumRule;
 use serde::Serialize;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
@@ -66,6 +67,17 @@ pub(crate) struct BenchArgs {
     /// How the group of the run orders commands.
     #[arg(long, value_enum, default_value_t = OrderingArg::Paxos, conflicts_with = "endpoint")]
     pub(super) ordering: OrderingArg,
+    /// How many nodes of the run's group elect a leader and how many decide: PHASE1,PHASE2, with fast_paxos PHASE1,PHASE2,FAST; or
+    /// majority.
+    #[arg(
+        long,
+        value_name = "SIZES",
+        default_value = "majority",
+        conflicts_with = "endpoint",
+        allow_hyphen_values = true
+    )]
+    #[serde(serialize_with = "crate::quorums::as_word")]
+    pub(super) quorums: QuorumRule,
     /// Slots that the objects of the run's group may execute ahead of decisions.
     #[arg(long, default_value_t = 0, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(0..=1024), conflicts_with = "endpoint", allow_negative_numbers = true)]
     pub(super) speculation: u16,

@@ -23,8 +23,8 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 use crate::error::CliError;
 use crate::json;
 use crate::node::PersistArg;
-use crate::ordering::refuse_few;
 use crate::print;
+use crate::quorums;
 use crate::status;
 use crate::tls::TlsArgs;
 use args::ReadsArg;
@@ -33,7 +33,7 @@ use load::{Load, LoadPlan};
 use payload::{Payloads, Target};
 use python_client::{PythonReport, WayRow};
 use quorate_client::{Endpoint, TlsClient};
-use quorate_types::{Level, ReadLevel};
+use quorate_types::{Level, QuorumRule, ReadLevel};
 use report::{BenchReport, CpuCost, Latency};
 use std::path::Path;
 use std::time::Duration;
@@ -49,7 +49,12 @@ const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Runs the benchmark; the report goes to stdout.
 pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     if args.endpoint.is_none() {
-        refuse_few(args.ordering.name(), args.local.into())?;
+        let is_kept = args.persist == PersistArg::Disk;
+        quorums::judge(
+            (args.quorums, is_kept),
+            args.ordering.name(),
+            args.local.into(),
+        )?;
     }
     if let Some(file) = &args.trace_one {
         return trace_one(args, file, as_json);
@@ -148,7 +153,7 @@ fn measure_local(
 ) -> Result<BenchReport, CliError> {
     let group = LocalGroup::start(words, &args.path).map_err(CliError::failed)?;
     if args.read_ratio > 0.0 && reads::needs_level(args.reads) {
-        raise_level(&group.ready.endpoint)?;
+        raise_level(args, &group.ready.endpoint)?;
     }
     let pids: Vec<u32> = group.ready.nodes.iter().map(|node| node.pid).collect();
     if args.fill > 0 && target.class == "rust:kv" {
@@ -210,12 +215,16 @@ fn measure(
 fn start_local(args: &BenchArgs, target: &Target) -> Result<LocalGroup, CliError> {
     let words = up_words(args, target);
     let group = LocalGroup::start(&words, &args.path).map_err(CliError::failed)?;
-    raise_level(&group.ready.endpoint)?;
+    raise_level(args, &group.ready.endpoint)?;
     Ok(group)
 }
 
-/// Sets a group started for the run to the level at which acceptors confirm reads unasked.
-fn raise_level(endpoint: &str) -> Result<(), CliError> {
+/// Sets a group started for the run to the level at which acceptors confirm reads unasked. One with quorums that were asked for is at a
+/// higher level from its beginning on.
+fn raise_level(args: &BenchArgs, endpoint: &str) -> Result<(), CliError> {
+    if args.quorums != QuorumRule::Majority {
+        return Ok(());
+    }
     let exe = std::env::current_exe().map_err(|e| CliError::failed(e.to_string()))?;
     let level = format!("level={}", Level::BROADCAST);
     let raised = std::process::Command::new(exe)
@@ -294,6 +303,7 @@ fn pids(endpoint: &str, tls: &TlsArgs) -> Vec<u32> {
 fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
     let nodes = args.local.to_string();
     let speculation = args.speculation.to_string();
+    let quorums = args.quorums.to_string();
     let persist = match args.persist {
         PersistArg::Disk => "disk",
         PersistArg::Memory => "memory",
@@ -308,6 +318,8 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         persist,
         "--ordering",
         args.ordering.name().word(),
+        "--quorums",
+        &quorums,
         "--speculation",
         &speculation,
         "--port",

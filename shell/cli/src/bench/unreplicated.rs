@@ -260,6 +260,7 @@ impl Server {
                 | FromClient::Join { .. }
                 | FromClient::SetLevel { .. }
                 | FromClient::SwitchOrdering { .. }
+                | FromClient::SetQuorums { .. }
                 | FromClient::ChangeView { .. } => {}
             }
         }

@@ -15,7 +15,8 @@ mod tls;
 
 use crate::error::CliError;
 use crate::node::PersistArg;
-use crate::ordering::{OrderingArg, tolerated};
+use crate::ordering::OrderingArg;
+use crate::quorums::tolerated;
 use crate::table::table;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,8 +24,8 @@ pub(crate) use new_group::NewGroup;
 use plan::Plan;
 pub(crate) use plan::write_config;
 use quorate_client::node_status;
-use quorate_node::NodeStatus;
-use quorate_types::{GroupId, Level, Levels};
+use quorate_node::{NodeStatus, ViewStatus};
+use quorate_types::{GroupId, Level, Levels, QuorumRule};
 use quorate_wire::SPEAKS;
 pub(crate) use settings::{SandboxArg, memory, multicast};
 use short_check::ShortCheck;
@@ -59,6 +60,16 @@ pub(crate) struct UpArgs {
     /// directory has it.
     #[arg(long, env = "QUORATE_ORDERING", value_enum)]
     pub(crate) ordering: Option<OrderingArg>,
+    /// How many nodes elect a leader and how many decide, at first: PHASE1,PHASE2, for example 4,2 of five, with fast_paxos
+    /// PHASE1,PHASE2,FAST; or majority. `quorate view set quorums=4,2` changes it while the group runs. Default: majority, or as the
+    /// directory has it.
+    #[arg(
+        long,
+        env = "QUORATE_QUORUMS",
+        value_name = "SIZES",
+        allow_hyphen_values = true
+    )]
+    pub(crate) quorums: Option<QuorumRule>,
     /// The group's directory, kept for the next start: a new or empty one, or that of an earlier start. Default: a temporary one.
     #[arg(long, env = "QUORATE_DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -148,6 +159,7 @@ impl UpArgs {
             nodes: 3,
             persist: PersistArg::Disk,
             ordering: None,
+            quorums: None,
             dir: None,
             port: None,
             args: None,
@@ -302,8 +314,9 @@ fn tolerated_by(plan: &Plan, statuses: &[NodeStatus]) -> String {
     let views = statuses.iter().map(|status| &status.view);
     let newest = views.max_by_key(|view| view.number);
     let ordering = newest.and_then(|view| view.ordering.parse().ok());
-    let acceptors = newest.map_or(plan.first.members.len(), |view| view.acceptors.len());
-    tolerated(ordering.unwrap_or(plan.first.ordering), acceptors)
+    let quorums = newest.and_then(ViewStatus::counts);
+    let quorums = quorums.unwrap_or_else(|| plan.first.view().quorums);
+    tolerated(ordering.unwrap_or(plan.first.ordering), quorums)
 }
 
 fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<(), CliError> {

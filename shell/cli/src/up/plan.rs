@@ -7,7 +7,7 @@ use super::tls::{self, ClientFiles};
 use crate::directory;
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, random};
-use crate::ordering::refuse_few;
+use crate::quorums;
 use quorate_client::TlsClient;
 use quorate_host::limits::BUDGET_STEPS;
 use quorate_host::{HostConfig, HostError, HostedObject, PythonConfig, Sandbox, UnkeptState};
@@ -16,7 +16,7 @@ use quorate_node::{
     SandboxConfig, SnapshotConfig, constructor_arguments,
 };
 use quorate_storage::Identity;
-use quorate_types::{ClusterId, Incarnation, NodeId, ObjectId};
+use quorate_types::{ClusterId, Incarnation, Level, NodeId, ObjectId, QuorumRule};
 use quorate_wire::SPEAKS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -58,16 +58,19 @@ pub(super) struct PlannedNode {
 /// Refuses an ordering that the group could not begin with.
 fn refuse_first_view(args: &UpArgs) -> Result<(), CliError> {
     let ordering = args.ordering.unwrap_or_default().name();
-    refuse_few(ordering, args.nodes.into())?;
+    judge_quorums(args)?;
     let level = args.first_level();
-    if level >= ordering.level() {
+    let least = match args.quorums.unwrap_or_default() {
+        QuorumRule::Majority => ordering.level(),
+        QuorumRule::Sizes(_) => ordering.level().max(Level::QUORUMS),
+    };
+    if level >= least {
         return Ok(());
     }
     Err(CliError::conflict(format!(
-        "{ordering} takes level {}, and the group would begin at {level}; nothing has changed",
-        ordering.level()
+        "this group takes level {least}, and would begin at {level}; nothing has changed"
     ))
-    .advise("leave out --level and --speaks, or choose another ordering"))
+    .advise("leave out --level and --speaks, or choose another ordering, and majorities"))
 }
 
 impl Plan {
@@ -381,6 +384,7 @@ fn take_up(
             first.ordering
         )));
     }
+    other_quorums(args, &first).map_or(Ok(()), |why| Err(conflict(why)))?;
     if first.tls.is_some() != args.tls {
         return Err(conflict(match args.tls {
             true => "it was made without --tls".to_owned(),
@@ -474,6 +478,7 @@ pub(super) fn new_configs(
                 window: NodeConfig::WINDOW,
                 ordering: args.ordering.unwrap_or_default().name(),
                 level: Some(args.first_level().0),
+                quorums: args.quorums.unwrap_or_default(),
                 insecure: false,
                 keeps_inside: false,
                 speaks: SPEAKS,
@@ -496,6 +501,24 @@ pub(super) fn new_configs(
         })
         .collect();
     Ok(configs)
+}
+
+/// Refuses quorums that a new group cannot have.
+fn judge_quorums(args: &UpArgs) -> Result<(), CliError> {
+    let ordering = args.ordering.unwrap_or_default().name();
+    let rule = args.quorums.unwrap_or_default();
+    let is_kept = args.persist == PersistArg::Disk;
+    quorums::judge((rule, is_kept), ordering, args.nodes.into()).map(drop)
+}
+
+/// Why a group that was there before does not begin with the quorums that are asked for.
+fn other_quorums(args: &UpArgs, first: &NodeConfig) -> Option<String> {
+    let (wished, began) = (args.quorums?, first.quorums);
+    (wished != began).then(|| {
+        format!(
+            "it began with the quorums {began}, which `quorate view set quorums={wished}` changes while it runs: leave --quorums out"
+        )
+    })
 }
 
 /// Writes the configurations of a new group. The first node's is written last: it says that the group is whole.

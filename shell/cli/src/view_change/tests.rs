@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::error::code;
+use clap::Parser;
 
 fn plan(after: &[u16], up: &[u16]) -> Plan {
+    let majority = |of| Quorums::majority(of).unwrap();
     Plan {
+        ordering: OrderingName::Paxos,
+        quorums: (majority(3), majority(after.len())),
         number: 1,
         before: [1, 2, 3].into(),
         after: after.iter().copied().collect(),
@@ -50,4 +54,41 @@ fn a_change_that_leaves_no_majority_is_refused_and_one_without_a_spare_needs_for
         plan(&[1], &[1, 2, 3]).check(false).is_ok(),
         "a group of one has no spare"
     );
+}
+
+/// Claim mp-85.
+#[test]
+fn a_change_counts_by_the_quorums_that_were_asked_for() {
+    let view = |rule: &str, ordering: &str| -> ViewStatus {
+        serde_json::from_value(json!({"number": 3, "first_slot": 1, "ordering": ordering, "replicas": [1, 2, 3, 4, 5],
+            "acceptors": [1, 2, 3, 4, 5], "window": 8, "level": 28, "persist": "disk", "quorums":
+            {"rule": rule, "phase1": 4, "phase2": 2, "fast": null},
+            "members": (1..=5).map(|node| json!({"node": node, "incarnation": "", "roles": [], "address": ""})).collect::<Vec<_>>()}))
+        .unwrap()
+    };
+    let removed = |rule: &str, ordering: &str| {
+        let words = ["quorate", "remove", "5"];
+        let change = Removal::parse_from(words).change;
+        Plan::new(&change, &view(rule, ordering), ([1, 2, 3].into(), None))
+    };
+    let four = removed("4,2", "paxos").unwrap();
+    assert_eq!(four.needed(), 3);
+    assert!(four.told().contains("2 decide, 3 elect a leader"));
+    assert!(four.is_worth_telling());
+    let few = removed("1,5", "paxos").unwrap_err();
+    assert_eq!(few.code, code::CONFLICT);
+    assert!(few.text.contains("5 are to decide"), "{few:?}");
+    assert!(!removed("majority", "paxos").unwrap().is_worth_telling());
+    let fast = removed("4,2", "fast_paxos").unwrap();
+    assert!(
+        fast.told().contains("fast rounds need 3"),
+        "{}",
+        fast.told()
+    );
+}
+
+#[derive(clap::Parser)]
+struct Removal {
+    #[command(subcommand)]
+    change: Change,
 }

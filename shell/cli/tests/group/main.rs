@@ -16,6 +16,7 @@ mod members;
 mod multicast;
 mod never_up;
 mod orderings;
+mod quorums;
 mod reading;
 mod recover;
 mod restore;

@@ -22,6 +22,7 @@ fn a_view_is_shown_with_its_members_by_any_node_that_is_asked() {
     });
     let expected = json!({
         "number": 1, "first_slot": 1, "ordering": "paxos", "window": status["view"]["window"],
+        "quorums": {"rule": "majority", "phase1": 2, "phase2": 2, "fast": null},
         "level": quorate_wire::VERSION, "members": members.collect::<Vec<_>>(),
     });
     assert_eq!(shown(group.endpoint()), expected);
@@ -31,7 +32,7 @@ fn a_view_is_shown_with_its_members_by_any_node_that_is_asked() {
     }
     let table = run(&["view", "show", "--endpoint", group.endpoint()]);
     assert!(text(&table.stdout).starts_with("view 1, from slot 1 on, paxos, window "));
-    assert_eq!(text(&table.stdout).lines().count(), 5);
+    assert_eq!(text(&table.stdout).lines().count(), 6);
 }
 
 #[test]

@@ -4,10 +4,10 @@ use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::agreement::Fingerprint;
 use crate::checkers::rounds::VoteRound;
-use crate::checkers::views::{Governing, Turn, Views};
+use crate::checkers::views::{Governing, Turn, Views, Wished};
 use quorate_types::{
-    Ballot, Body, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange, MemberRole,
-    NodeId, NodeSet, OrderingName, Slot, View, ViewNumber,
+    Ballot, Body, FastQuorums, GroupChange, GroupEntry, Incarnation, Level, Levels, MemberChange,
+    MemberRole, NodeId, NodeSet, OrderingName, Persistence, Slot, View, ViewNumber,
 };
 
 /// Those of a group that begins with `view`.
@@ -19,11 +19,23 @@ pub(super) fn begun(view: &View) -> Views {
         acceptors: view.acceptors,
         phase1: view.quorums.phase1(),
         phase2: view.quorums.phase2(),
+        wish: wish_of(view),
         window: view.window,
         level: view.level,
         ordering: view.ordering,
     };
-    Views::new(first)
+    let mut views = Views::new(first);
+    views.is_in_memory = view.persistence == Persistence::Memory;
+    views
+}
+
+fn wish_of(view: &View) -> Wished {
+    match view.quorums.is_asked() {
+        true => Wished::Sizes {
+            fast: view.quorums.fast(),
+        },
+        false => Wished::Nothing,
+    }
 }
 
 /// The node and the incarnation that a change is the first to name.
@@ -34,7 +46,8 @@ fn names(who: &MemberChange) -> Option<(NodeId, Incarnation)> {
         MemberChange::Same
         | MemberChange::Leaves(_)
         | MemberChange::Level(_)
-        | MemberChange::Ordering(_) => None,
+        | MemberChange::Ordering(_)
+        | MemberChange::Quorums(_) => None,
     }
 }
 
@@ -47,6 +60,7 @@ fn turn_of(who: &MemberChange) -> Turn {
         MemberChange::Leaves(node) => Turn::Leaves(*node),
         MemberChange::Level(level) => Turn::Level(*level),
         MemberChange::Ordering(ordering) => Turn::Ordering(*ordering),
+        MemberChange::Quorums(rule) => Turn::Quorums(*rule),
         MemberChange::Same | MemberChange::Returns(_) => Turn::None,
     }
 }
@@ -158,7 +172,8 @@ impl Judge {
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Leaves(_)
-            | MemberChange::Ordering(_) => true,
+            | MemberChange::Ordering(_)
+            | MemberChange::Quorums(_) => true,
         }
     }
 
@@ -197,12 +212,16 @@ impl Judge {
             acceptors: view.acceptors,
             phase1: view.quorums.phase1(),
             phase2: view.quorums.phase2(),
+            wish: wish_of(view),
             window: view.window,
             level: view.level,
             ordering: view.ordering,
         };
         let decided = self.views.0.of(view.number);
-        let confirm = view.quorums.confirm();
+        let confirm = match view.ordering {
+            OrderingName::FastPaxos => FastQuorums::of(view.quorums).confirm(),
+            _ => view.quorums.confirm(),
+        };
         if decided == Some(&said) && said.confirm() == confirm {
             return Ok(());
         }

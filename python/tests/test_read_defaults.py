@@ -106,7 +106,7 @@ def test_a_client_that_asks_for_a_level_gets_that_one(group: quorate.Group) -> N
 
 
 def test_an_announced_read_sees_every_write_before_it() -> None:
-    with (local := quorate.local(Shelf, persist="memory", timeout=PATIENCE_S)) as shelf:
+    with quorate.local(Shelf, persist="memory", timeout=PATIENCE_S) as shelf:
         announced = quorate.reading(shelf, level="broadcast")
         for hats in range(1, 40):
             assert shelf.put("hat") == hats

@@ -274,82 +274,99 @@ fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireErr
     Ok((take_node(r)?, Incarnation(r.u64("incarnation")?)))
 }
 
-pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
-    let mut level = Level::UNNAMED;
-    let mut ordering = OrderingName::Paxos;
-    let (mut asked, mut first_ballot) = (None, None);
-    let mut view = View {
+/// What the bits beside a view's persistence say that follows.
+struct Named {
+    persistence: Persistence,
+    level: Level,
+    ordering: OrderingName,
+    /// Quorums were asked for, with so many votes in fast rounds; 0 for the fewest.
+    asked: Option<u8>,
+    first_ballot: Option<FirstBallot>,
+}
+
+fn take_named(r: &mut Reader<'_>) -> Result<Named, WireError> {
+    let tag = r.u8("persistence")?;
+    let has = |bit| tag & bit != 0;
+    let level = match has(NAMES_LEVEL) {
+        true => take_level(r)?,
+        false => Level::UNNAMED,
+    };
+    let ordering = match has(NAMES_ORDERING) {
+        true => take_ordering(r)?,
+        false => OrderingName::Paxos,
+    };
+    let is_named = ordering != OrderingName::Paxos;
+    if is_named != has(NAMES_ORDERING) || ordering.level() > level {
+        return Err(WireError::Inconsistent {
+            what: "ordering of a view that does not name it so",
+        });
+    }
+    if has(QUORUMS_ASKED) && level < Level::QUORUMS {
+        return Err(WireError::Inconsistent {
+            what: "quorums of a view that is not at their level",
+        });
+    }
+    if has(NAMES_FIRST) && level < Level::FIRST_BALLOT {
+        return Err(WireError::Inconsistent {
+            what: "first leader of a view of a level that names none",
+        });
+    }
+    let asked = has(QUORUMS_ASKED).then(|| r.u8("votes in fast rounds"));
+    let asked = asked.transpose()?;
+    let first_ballot = has(NAMES_FIRST).then(|| take_first_ballot(r));
+    let first_ballot = first_ballot.transpose()?;
+    let persistence = match tag & !(NAMES_LEVEL | NAMES_ORDERING | QUORUMS_ASKED | NAMES_FIRST) {
+        1 => Persistence::Disk,
+        2 => Persistence::Memory,
+        _ => {
+            let what = "persistence";
+            return Err(WireError::UnknownTag { what, tag });
+        }
+    };
+    Ok(Named {
+        persistence,
         level,
         ordering,
+        asked,
         first_ballot,
-        number: ViewNumber(r.counter("view")?),
-        first_slot: take_slot(r)?,
-        members: r.list("members", usize::from(NodeSet::CAPACITY), 12, take_member)?,
-        replicas: take_nodes(r)?,
-        acceptors: take_nodes(r)?,
-        quorums: take_quorums(r)?,
-        window: r.counter("window")?,
-        rejoined: (r.list(
-            "rejoined",
-            usize::from(NodeSet::CAPACITY),
-            10,
-            take_incarnation,
-        )?)
-        .into_iter()
-        .collect(),
-        persistence: {
-            let tag = r.u8("persistence")?;
-            if tag & NAMES_LEVEL != 0 {
-                level = take_level(r)?;
-            }
-            if tag & NAMES_ORDERING != 0 {
-                ordering = take_ordering(r)?;
-            }
-            let is_named = ordering != OrderingName::Paxos;
-            if is_named != (tag & NAMES_ORDERING != 0) || ordering.level() > level {
-                return Err(WireError::Inconsistent {
-                    what: "ordering of a view that does not name it so",
-                });
-            }
-            if tag & QUORUMS_ASKED != 0 {
-                if level < Level::QUORUMS {
-                    return Err(WireError::Inconsistent {
-                        what: "quorums of a view that is not at their level",
-                    });
-                }
-                asked = Some(r.u8("votes in fast rounds")?);
-            }
-            if tag & NAMES_FIRST != 0 {
-                first_ballot = Some(take_first_ballot(r)?);
-            }
-            if first_ballot.is_some() && level < Level::FIRST_BALLOT {
-                return Err(WireError::Inconsistent {
-                    what: "first leader of a view of a level that names none",
-                });
-            }
-            match tag & !(NAMES_LEVEL | NAMES_ORDERING | QUORUMS_ASKED | NAMES_FIRST) {
-                1 => Persistence::Disk,
-                2 => Persistence::Memory,
-                _ => {
-                    return Err(WireError::UnknownTag {
-                        what: "persistence",
-                        tag,
-                    });
-                }
-            }
+    })
+}
+
+pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
+    let number = ViewNumber(r.counter("view")?);
+    let first_slot = take_slot(r)?;
+    let members = r.list("members", usize::from(NodeSet::CAPACITY), 12, take_member)?;
+    let (replicas, acceptors) = (take_nodes(r)?, take_nodes(r)?);
+    let quorums = take_quorums(r)?;
+    let window = r.counter("window")?;
+    let most = usize::from(NodeSet::CAPACITY);
+    let rejoined = r.list("rejoined", most, 10, take_incarnation)?;
+    let named = take_named(r)?;
+    let objects = r.list("objects", OBJECTS_MAX, 8, |r| {
+        Ok(ObjectSpec {
+            name: r.text("object name", NAME_BYTES_MAX)?,
+            class: r.text("object class", NAME_BYTES_MAX)?,
+            arguments: r.bytes("constructor arguments")?,
+        })
+    })?;
+    let view = View {
+        number,
+        first_slot,
+        members,
+        replicas,
+        acceptors,
+        quorums: match named.asked {
+            Some(fast) => asked_quorums(quorums, fast.into())?,
+            None => quorums,
         },
-        objects: r.list("objects", OBJECTS_MAX, 8, |r| {
-            Ok(ObjectSpec {
-                name: r.text("object name", NAME_BYTES_MAX)?,
-                class: r.text("object class", NAME_BYTES_MAX)?,
-                arguments: r.bytes("constructor arguments")?,
-            })
-        })?,
+        window,
+        rejoined: rejoined.into_iter().collect(),
+        level: named.level,
+        ordering: named.ordering,
+        first_ballot: named.first_ballot,
+        persistence: named.persistence,
+        objects,
     };
-    (view.level, view.ordering, view.first_ballot) = (level, ordering, first_ballot);
-    if let Some(fast) = asked {
-        view.quorums = asked_quorums(view.quorums, fast.into())?;
-    }
     check(&view)?;
     Ok(view)
 }

@@ -16,7 +16,7 @@ use quorate_node::{
     SandboxConfig, SnapshotConfig, constructor_arguments,
 };
 use quorate_storage::Identity;
-use quorate_types::{ClusterId, Incarnation, Level, NodeId, ObjectId, QuorumRule};
+use quorate_types::{ClusterId, Incarnation, Level, Levels, NodeId, ObjectId, QuorumRule};
 use quorate_wire::SPEAKS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -376,15 +376,7 @@ fn take_up(
             first.persist
         )));
     }
-    if let Some(wished) = args.ordering
-        && wished.name() != first.ordering
-    {
-        return Err(conflict(format!(
-            "it began with the ordering {}, which `quorate view switch` changes while it runs: leave --ordering out",
-            first.ordering
-        )));
-    }
-    other_quorums(args, &first).map_or(Ok(()), |why| Err(conflict(why)))?;
+    other_first_view(args, &first).map_or(Ok(()), |why| Err(conflict(why)))?;
     if first.tls.is_some() != args.tls {
         return Err(conflict(match args.tls {
             true => "it was made without --tls".to_owned(),
@@ -511,8 +503,24 @@ fn judge_quorums(args: &UpArgs) -> Result<(), CliError> {
     quorums::judge((rule, is_kept), ordering, args.nodes.into()).map(drop)
 }
 
-/// Why a group that was there before does not begin with the quorums that are asked for.
-fn other_quorums(args: &UpArgs, first: &NodeConfig) -> Option<String> {
+/// Why a group that was there before does not begin with what is asked for of its first view.
+fn other_first_view(args: &UpArgs, first: &NodeConfig) -> Option<String> {
+    if let Some(wished) = args.ordering
+        && wished.name() != first.ordering
+    {
+        return Some(format!(
+            "it began with the ordering {}, which `quorate view switch` changes while it runs: leave --ordering out",
+            first.ordering
+        ));
+    }
+    if let Some(level) = args.level.map(Levels::newest)
+        && level != first.first_level()
+    {
+        return Some(format!(
+            "it began at level {}, which `quorate view set level={level}` changes while it runs: leave --level out",
+            first.first_level()
+        ));
+    }
     let (wished, began) = (args.quorums?, first.quorums);
     (wished != began).then(|| {
         format!(

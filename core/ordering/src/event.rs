@@ -79,7 +79,7 @@ pub enum Event<M> {
     /// The end of a turn: everything that had arrived was handled. Waiting commands are batched now; if
     /// this node orders them, it stamps them with this clock and entropy.
     TurnEnd {
-        /// Wall clock of this node.
+        /// The time to stamp with, as this node's replica judges it; while it is [`Wall::UNKNOWN`], commands wait.
         wall: Wall,
         /// Fresh randomness of this node.
         entropy: u64,

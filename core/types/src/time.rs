@@ -12,6 +12,11 @@ pub struct Time(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Wall(pub u64);
 
+impl Wall {
+    /// No time is known yet: no clock counts before a majority's are known, and nothing was stamped before.
+    pub const UNKNOWN: Wall = Wall(0);
+}
+
 /// A span in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(pub u64);

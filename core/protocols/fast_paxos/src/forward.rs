@@ -188,7 +188,7 @@ impl Seat {
         wall: Wall,
         effects: &mut Effects<Message>,
     ) {
-        while self.forward.proposals.len() < self.config.limits.pipeline {
+        while wall != Wall::UNKNOWN && self.forward.proposals.len() < self.config.limits.pipeline {
             let number = self.forward.number + 1;
             let commands = self.cut_unsent(SentBy::Proposed(number));
             if commands.is_empty() {

@@ -297,6 +297,9 @@ impl Leader {
                 self.propose(seat, now, slot, Batch::noop(), effects);
                 continue;
             }
+            if wall == Wall::UNKNOWN {
+                break;
+            }
             let (commands, origin) = self.queue.cut(limits);
             let is_mixed = matches!(&origin, Origin::Mixed(runs) if runs.len() > 1);
             seat.contention.ordered(is_mixed);

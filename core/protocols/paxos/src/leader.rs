@@ -274,6 +274,9 @@ impl Leader {
                 self.propose(seat, now, noop, Origin::Found, Vec::new(), effects);
                 continue;
             }
+            if wall == Wall::UNKNOWN {
+                break;
+            }
             let (commands, origin, values) = self.cut_next(seat);
             let last = seat.acceptor.log.wall();
             let stamp = Stamp {

@@ -108,7 +108,11 @@ impl<O: Ordering> Replica<O> {
         self.clocks.agreed = Some(agreed);
         let (acceptors, own) = (self.view().acceptors, self.config.own);
         let Some(median) = self.clocks.median(acceptors, own, wall, now) else {
-            return agreed.shows(now);
+            // A leader that few elect may know few clocks, and in a new group nobody has stamped anything.
+            return match newest {
+                Wall::UNKNOWN => Wall::UNKNOWN,
+                Wall(_) => agreed.shows(now),
+            };
         };
         let offset = ClockOffset {
             own: beyond_bound(wall, median),

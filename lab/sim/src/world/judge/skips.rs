@@ -59,10 +59,14 @@ impl Judge {
     }
 
     /// A life of `node` begins with the state after `held`; nobody was told anything of what lives before it made of calls behind
-    /// `told`. Where nobody else executed them, they have not taken effect.
+    /// `told`. Where nobody else executed them, they have not taken effect, unless a client was answered: by an earlier machine with
+    /// this number, of which the directory of this one says nothing.
     pub(in super::super) fn forget_untold(&mut self, node: NodeId, held: Slot, told: Slot) {
         for place in self.once.untold(node, held, told) {
-            self.executed.remove(&(place.slot, place.index as u32));
+            let command = &self.log[&place.slot].commands()[place.index];
+            if !self.answered_calls.contains_key(&command.id) {
+                self.executed.remove(&(place.slot, place.index as u32));
+            }
         }
     }
 

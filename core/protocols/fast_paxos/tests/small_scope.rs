@@ -151,7 +151,7 @@ impl World {
         let mut fast = (*state.nodes[index].fast).clone();
         let mut effects = Vec::new();
         let turn = Event::TurnEnd {
-            wall: Wall(0),
+            wall: Wall(1),
             entropy: 0,
         };
         fast.handle(NOW, event, &mut effects);

@@ -220,7 +220,7 @@ impl World {
         let mut paxos = (*state.nodes[index].paxos).clone();
         let mut effects = Vec::new();
         let turn = Event::TurnEnd {
-            wall: Wall(0),
+            wall: Wall(1),
             entropy: 0,
         };
         paxos.handle(NOW, event, &mut effects);

@@ -67,7 +67,7 @@ fn of_five_nodes_two_answer_calls_and_reads_while_their_leader_stands() {
 /// Claim rp-140.
 #[test]
 fn quorums_are_changed_while_the_group_runs_and_follow_who_votes() {
-    let group = Group::start(&["--nodes", "4"]);
+    let group = Group::start(&["--nodes", "4", "--level", "19"]);
     let (code, _, stderr) = view(&group, &["set", "quorums=3,2"]);
     assert_eq!(code, Some(7), "{stderr}");
     assert!(stderr.contains("quorate view set level=28"), "{stderr}");

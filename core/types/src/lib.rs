@@ -66,8 +66,8 @@ pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{
-    Member, MemberChange, MemberRole, ObjectSpec, Persistence, Rejoin, View, ViewChange, ViewId,
-    ViewNumber,
+    BeganWith, Member, MemberChange, MemberRole, ObjectSpec, Persistence, Rejoin, View, ViewChange,
+    ViewId, ViewNumber,
 };
 pub use view_change_error::ViewChangeError;
 pub use vote_kind::{ValueId, VoteKind};

@@ -30,6 +30,24 @@ impl fmt::Display for ViewId {
     }
 }
 
+/// What the first view of a group is, as a hash that nodes compare while it is in force: configurations that differ would make two groups
+/// of one, whose quorums may miss each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BeganWith(pub [u8; BeganWith::BYTES]);
+
+impl BeganWith {
+    /// Its length.
+    pub const BYTES: usize = 16;
+
+    /// Of a first view, in bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> BeganWith {
+        let mut hash = [0; BeganWith::BYTES];
+        hash.copy_from_slice(&blake3::hash(bytes).as_bytes()[..BeganWith::BYTES]);
+        BeganWith(hash)
+    }
+}
+
 /// A node as a view pins it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {

@@ -56,7 +56,10 @@ pub use handshake::{
     node_name,
 };
 pub use level::peer_level;
-pub use link_proof::{put_challenge, put_proof, take_challenge, take_nonce, take_proof};
+pub use link_proof::{
+    began_with, greeting, put_challenge, put_proof, take_began, take_challenge, take_nonce,
+    take_proof,
+};
 pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};

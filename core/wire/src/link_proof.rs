@@ -4,9 +4,10 @@
 use crate::WireError;
 use crate::codec::Reader;
 use crate::reach::{put_reach, reach};
+use crate::view::put_view;
 use crate::words::{put_levels, take_named_levels};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Level, Levels, LinkProof, Nonce, Reach};
+use quorate_types::{BeganWith, Level, Levels, LinkProof, Nonce, Reach, View};
 
 /// Appends the body of a frame of kind `Challenge`. Who connects must know what this node speaks before it says how far it has come;
 /// one that speaks [`Level::UNNAMED`] only reads no more than it needs.
@@ -55,6 +56,36 @@ pub fn take_proof(body: &Bytes, link: Level) -> Result<(LinkProof, Reach), WireE
     let reach = reach(&mut r, link)?;
     r.end("proof")?;
     Ok((proof, reach))
+}
+
+/// With what a group began. Where its members are reached each node knows from its own configuration.
+#[must_use]
+pub fn began_with(first: &View) -> BeganWith {
+    let mut first = first.clone();
+    for member in &mut first.members {
+        member.address.clear();
+    }
+    let mut buf = BytesMut::new();
+    put_view(&mut buf, &first);
+    BeganWith::of(&buf)
+}
+
+/// `extra` of the Hello of a node that connects, and with what its group began while it knows no later view: builds of before this was
+/// told ignore it.
+#[must_use]
+pub fn greeting(nonce: Nonce, began: Option<BeganWith>) -> Bytes {
+    let mut buf = BytesMut::new();
+    buf.put_slice(&nonce.0);
+    began.iter().for_each(|began| buf.put_slice(&began.0));
+    buf.freeze()
+}
+
+/// With what the group of a node began that connects, if its Hello says so: `extra` of that.
+#[must_use]
+pub fn take_began(extra: &Bytes) -> Option<BeganWith> {
+    let mut r = Reader::new(extra);
+    let _: Nonce = Nonce(*r.array("nonce").ok()?);
+    Some(BeganWith(*r.array("first view").ok()?))
 }
 
 /// The nonce of a node that connects: `extra` of its Hello.

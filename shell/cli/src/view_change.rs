@@ -376,6 +376,10 @@ impl Plan {
         match change {
             Change::Add { node, .. } => plan.add(*node, &members)?,
             Change::Remove { node, .. } => plan.remove(*node, &members)?,
+            Change::Replace { old, new, .. } if old == new => {
+                let what = format!("node {old} cannot take its own place: nothing has changed");
+                return Err(CliError::usage(what).advise("name two nodes; a machine that lost its disk comes back by itself: docs/views.md"));
+            }
             Change::Replace { old, new, .. } => {
                 plan.add(*new, &members)?;
                 plan.remove(*old, &members)?;

@@ -46,8 +46,9 @@ impl NodeConfig {
             && (!SPEAKS.has(level) || level < quorums_word::level(self))
         {
             return Err(format!(
-                "level: this version speaks {SPEAKS}, and this ordering and these quorums take {} at least: name one of these, or leave it out",
-                quorums_word::level(self)
+                "level: {level} is none of those from {} to {}: the ordering and the quorums take the first, and this version speaks up to the last; leave the line out, or name one of them",
+                quorums_word::level(self),
+                SPEAKS.newest()
             ));
         }
         Ok(())

@@ -42,7 +42,7 @@ use quorate_types::{
     ClusterId, Digest, GroupId, Incarnation, Level, MemberRole, NodeId, ObjectId, PeerPast, Reach,
     Recall, Slot, Starts, View, ViewNumber,
 };
-use quorate_wire::ObjectEntry;
+use quorate_wire::{ObjectEntry, began_with};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -358,6 +358,7 @@ fn settings(
         listen: (identity.group == GroupId::FIRST).then_some(config.listen),
         members: known.addresses(),
         view: ViewNumber(known.view),
+        began: began_with(&config.view()),
         speaks: config.speaks,
         level: GroupLevel {
             level: Level(known.level),

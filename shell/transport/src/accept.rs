@@ -10,8 +10,10 @@ use crate::stream::SocketStream;
 use crate::transport::{Arrival, Transport, TransportError};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use quorate_types::{ConnectionId, Incarnation, Level, Levels, LinkEpoch, NodeId, Reach, Time};
-use quorate_wire::{Frame, Hello, HelloRole, Kind, RejectReason, Welcome, take_nonce};
+use quorate_types::{
+    BeganWith, ConnectionId, Incarnation, Level, Levels, LinkEpoch, NodeId, Reach, Time, ViewNumber,
+};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, RejectReason, Welcome, take_began, take_nonce};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -122,6 +124,12 @@ impl Transport {
                 if let Err(text) = self.check_level(speaks) {
                     return self.refuse_level(slot, node, text, now);
                 }
+                let began = take_began(&hello.extra);
+                if let (Some(own), Some(other)) = (self.began(), began)
+                    && own != other
+                {
+                    return self.began_otherwise(slot, node, now);
+                }
                 match take_nonce(&hello.extra) {
                     Ok(nonce) => self.challenge(slot, (node, speaks), nonce, now),
                     Err(error) => {
@@ -138,6 +146,23 @@ impl Transport {
             HelloRole::Node { node, .. } => self.refuse_level(slot, node, text, now),
             HelloRole::Client { .. } => self.turn_away(slot, RejectReason::Version, &text, now),
         }
+    }
+
+    /// With what the group began, while no later view is known.
+    pub(crate) fn began(&self) -> Option<BeganWith> {
+        (self.settings.view <= ViewNumber(1)).then_some(self.settings.began)
+    }
+
+    /// A node was configured with another first view.
+    fn began_otherwise(&mut self, slot: usize, node: NodeId, now: Time) {
+        let text = "its node.toml has another first view than the other node's: make level, window, ordering, quorums, persist, \
+                    [[objects]] and [[members]] the same in all of them";
+        if let Some(peer) = self.peers.get_mut(&node)
+            && peer.may_log_refusal(now)
+        {
+            tracing::warn!(peer = %node, text, "peer refused: it did not begin with the same group");
+        }
+        self.turn_away(slot, RejectReason::Cluster, text, now);
     }
 
     pub(crate) fn turn_away(&mut self, slot: usize, reason: RejectReason, text: &str, now: Time) {

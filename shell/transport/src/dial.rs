@@ -7,10 +7,9 @@ use crate::peers::PeerState;
 use crate::proving::Proving;
 use crate::stream::SocketStream;
 use crate::transport::{Arrival, Transport};
-use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_types::{Incarnation, LinkEpoch, NodeId, Time};
-use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, RejectReason, Welcome};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, RejectReason, Welcome, greeting};
 use std::net::SocketAddr;
 
 impl Transport {
@@ -104,7 +103,7 @@ impl Transport {
                 groups: vec![own.group],
             },
             software: concat!("quorate ", env!("CARGO_PKG_VERSION")).to_owned(),
-            extra: Bytes::copy_from_slice(&nonce.0),
+            extra: greeting(nonce, self.began()),
         };
         let connection = self.slots[slot].as_mut().expect("it has just connected");
         connection.phase = Phase::Greeting(node);

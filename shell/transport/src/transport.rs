@@ -19,8 +19,8 @@ use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Registry, Token, Waker};
 use quorate_types::{
-    ClosedBy, ClusterId, ConnectionId, GroupId, Incarnation, Levels, LinkEpoch, NodeId, NodeSet,
-    PeerPast, Reach, Sighting, Time, ViewNumber,
+    BeganWith, ClosedBy, ClusterId, ConnectionId, GroupId, Incarnation, Levels, LinkEpoch, NodeId,
+    NodeSet, PeerPast, Reach, Sighting, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FramePieces, Kind, ObjectEntry, Reject, RejectReason, SharedBody, put_frame_shared,
@@ -58,6 +58,8 @@ pub struct Settings {
     pub pasts: BTreeMap<NodeId, PeerPast>,
     /// The view that clients are told of.
     pub view: ViewNumber,
+    /// With what the group began: who began with something else is given no link while that view is in force at both.
+    pub began: BeganWith,
     /// What this node speaks.
     pub speaks: Levels,
     /// What its group asks of members.

@@ -19,9 +19,9 @@ pub(crate) struct SpokenLevels {
     peers: BTreeMap<NodeId, Levels>,
     /// The level of the view to which this node turned last.
     in_force: Level,
-    /// The highest level that is needed to read this log, where that may be above the view's, and the last slot that needs more than
-    /// the lowest.
-    before: Option<(Level, Slot)>,
+    /// What is needed to read this log, where that may be above the view's level: for each level the last slot that needs it. At most as
+    /// many as there are levels.
+    before: BTreeMap<Level, Slot>,
 }
 
 impl SpokenLevels {
@@ -30,7 +30,7 @@ impl SpokenLevels {
         let mut levels = SpokenLevels {
             peers: BTreeMap::new(),
             in_force,
-            before: None,
+            before: BTreeMap::new(),
         };
         for record in log.records.values().flatten() {
             levels.found(record);
@@ -50,8 +50,8 @@ impl SpokenLevels {
 
     /// Up to this slot the log has what only who speaks the level reads.
     pub(crate) fn written(&mut self, level: Level, slot: Slot) {
-        let (highest, last) = self.before.unwrap_or((level, slot));
-        self.before = Some((highest.max(level), last.max(slot)));
+        let last = self.before.entry(level).or_default();
+        *last = slot.max(*last);
     }
 
     /// The log has this record.
@@ -87,7 +87,8 @@ impl<O: Ordering> Replica<O> {
         let view = self.view();
         let next = self.replicated.views.next();
         let next = next.map(|next| (next.level, next.number));
-        let before = self.levels.before.map(|(level, _)| (level, view.number));
+        let before = self.levels.before.keys().next_back();
+        let before = before.map(|level| (*level, view.number));
         let all = [before, Some((view.level, view.number)), next];
         let highest = all.into_iter().flatten().max_by_key(|(level, _)| *level);
         highest.expect("a view is in force")
@@ -130,7 +131,6 @@ impl<O: Ordering> Replica<O> {
     /// At the end of a turn: what was decided at a higher level is gone from this log.
     pub(crate) fn tend_levels(&mut self) {
         let trimmed = self.instances.begins_after();
-        let is_left = |(_, last): &(Level, Slot)| *last > trimmed;
-        self.levels.before = self.levels.before.filter(is_left);
+        self.levels.before.retain(|_, last| *last > trimmed);
     }
 }

@@ -5,8 +5,8 @@ use crate::world::{World, config, meta};
 use quorate_ordering::{Entry, LinkState, Ordering, Record, Standing, ViewPast};
 use quorate_replica::{Input, Output, Remembered, Replica, ViewPasts};
 use quorate_types::{
-    Batch, Body, FromClient, Level, Levels, MemberChange, NodeId, Refusal, Slot, Stamp, ToClient,
-    ViewNumber,
+    Batch, Body, FirstBallot, FromClient, Level, Levels, MemberChange, NodeId, Refusal, Slot,
+    Stamp, ToClient, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -205,6 +205,30 @@ fn a_change_of_the_level_that_came_too_late_is_asked_for_until_it_is_gone_from_t
     world.shared.borrow_mut().trimmed = late;
     fill(&mut world, 1);
     assert_eq!(asked(&world), LOW);
+}
+
+/// What came later and needs a lower one asks for that one only.
+#[test]
+fn each_level_is_asked_for_until_what_needs_it_is_gone_from_the_log() {
+    let mut world = world();
+    let too_late = |who, first| {
+        meta(Body::ChangeView {
+            first,
+            change: change(9, &[0, 1, 2]),
+            who,
+        })
+    };
+    let (node, boot) = (NodeId(1), 1);
+    let newest = world.decide(vec![too_late(
+        MemberChange::Same,
+        Some(FirstBallot { node, boot }),
+    )]);
+    world.decide(vec![too_late(MemberChange::Level(HIGH), None)]);
+    let asked = |world: &World| world.nodes[0].replica.level_asked().0;
+    assert_eq!(asked(&world), Level::FIRST_BALLOT);
+    world.shared.borrow_mut().trimmed = newest;
+    fill(&mut world, 1);
+    assert_eq!(asked(&world), HIGH);
 }
 
 /// The second of two requests is ordered in the view that the first has made.

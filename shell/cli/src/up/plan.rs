@@ -64,6 +64,10 @@ fn refuse_first_view(args: &UpArgs) -> Result<(), CliError> {
         QuorumRule::Majority => ordering.level(),
         QuorumRule::Sizes(_) => ordering.level().max(Level::QUORUMS),
     };
+    let least = match args.multicast {
+        Some(_) => least.max(Level::MULTICAST),
+        None => least,
+    };
     if level >= least {
         return Ok(());
     }

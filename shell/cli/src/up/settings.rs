@@ -73,7 +73,7 @@ pub(crate) fn package(word: &str) -> Result<String, String> {
 
 /// An address where datagrams reach all nodes of a group.
 pub(crate) fn multicast(word: &str) -> Result<SocketAddrV4, String> {
-    let advice = "takes a multicast address with a port, such as 239.1.2.3:7600";
+    let advice = "takes an IPv4 multicast address with a port, such as 239.1.2.3:7600";
     let address: SocketAddrV4 = word.parse().map_err(|_| advice.to_owned())?;
     match address.ip().is_multicast() && address.port() > 0 {
         true => Ok(address),

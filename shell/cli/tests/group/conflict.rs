@@ -74,6 +74,7 @@ impl Impostor {
             begun: 1 << 20,
         });
         let settings = Settings {
+            began: quorate_wire::began_with(&config.view()),
             speaks: quorate_wire::SPEAKS,
             level: GroupLevel {
                 level: view.level,

@@ -13,12 +13,12 @@ use quorate_transport::{
     TransportLimits, node_name,
 };
 use quorate_types::{
-    ClusterId, ConnectionId, GroupId, Incarnation, Level, Levels, LinkEpoch, NodeId, NodeSet,
-    Nonce, PeerPast, Reach, Recall, Starts, Time, ViewNumber,
+    BeganWith, ClusterId, ConnectionId, GroupId, Incarnation, Level, Levels, LinkEpoch, NodeId,
+    NodeSet, Nonce, PeerPast, Reach, Recall, Starts, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, SPEAKS, VERSION, VERSION_MIN,
-    put_frame,
+    greeting, put_frame,
 };
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -104,6 +104,7 @@ impl Node {
             address: address.to_string(),
         });
         let settings = Settings {
+            began: BeganWith([0; 16]),
             places,
             own: Own {
                 cluster: ClusterId(7),
@@ -355,6 +356,9 @@ fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
         rejection(&mut two, &hello(client(), 8)),
         RejectReason::Cluster
     );
+    let extra = greeting(Nonce([1; Nonce::BYTES]), Some(BeganWith([1; 16])));
+    let began_otherwise = hello_with(member(1), 7, extra);
+    assert_eq!(rejection(&mut two, &began_otherwise), RejectReason::Cluster);
     let other_group = HelloRole::Client { group: GroupId(9) };
     assert_eq!(
         rejection(&mut two, &hello(other_group, 7)),
@@ -372,7 +376,7 @@ fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
         "no nonce"
     );
     assert_eq!(rejection(&mut two, &[0xff; 64]), RejectReason::Malformed);
-    assert_eq!(two.transport.counters().refused, 6);
+    assert_eq!(two.transport.counters().refused, 7);
     assert!(two.seen.is_empty(), "nobody came in");
 }
 
@@ -478,6 +482,7 @@ fn a_taken_address_is_named() {
     let poll = Poll::new().unwrap();
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
     let settings = Settings {
+        began: BeganWith([0; 16]),
         places: Places::new(10_000),
         own: Own {
             cluster: ClusterId(7),

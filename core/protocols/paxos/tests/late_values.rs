@@ -54,11 +54,10 @@ impl Ringed {
                         self.votes.push((ballot, batch));
                     }
                 }
-                Effect::Send { message, .. } => {
-                    if let Message::Want(want) = message {
-                        self.asked.push(want);
-                    }
-                }
+                Effect::Send {
+                    message: Message::Want(want),
+                    ..
+                } => self.asked.push(want),
                 _ => {}
             }
         }

@@ -144,3 +144,77 @@ fn with_level_upto(mut view: Arc<View>, level: Level) -> Arc<View> {
     }
     view
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{
+        Incarnation, Member, NodeId, OrderingName, Persistence, Quorums, ViewNumber,
+    };
+    use std::collections::BTreeMap;
+
+    /// Three nodes vote.
+    fn view() -> View {
+        let nodes = || (1..=3).map(NodeId);
+        let member = |node| Member {
+            node,
+            incarnation: Incarnation(1),
+            address: String::new(),
+        };
+        View {
+            first_ballot: None,
+            number: ViewNumber(1),
+            first_slot: Slot(1),
+            members: nodes().map(member).collect(),
+            replicas: nodes().collect(),
+            acceptors: nodes().collect(),
+            quorums: Quorums::majority(3).unwrap(),
+            window: 4,
+            rejoined: BTreeMap::new(),
+            level: Level::FIRST_BALLOT,
+            ordering: OrderingName::Paxos,
+            persistence: Persistence::Disk,
+            objects: Vec::new(),
+        }
+    }
+
+    /// Claim mp-90.
+    #[test]
+    fn nobody_is_named_to_begin_a_view_whose_members_do_not_read_it_or_that_it_may_not_lead() {
+        let named = |who: MemberChange, acceptors: u16| {
+            let first = view();
+            let change = ViewChange {
+                after: first.number,
+                acceptors: (1..=acceptors).map(NodeId).collect(),
+                window: first.window,
+            };
+            let mut views = Views::new(first);
+            let leader = FirstBallot {
+                node: NodeId(3),
+                boot: 1,
+            };
+            let begins = views.decided(Slot(1), (change, &who), Some(leader));
+            views.applied(begins.unwrap().previous());
+            views
+        };
+        let same = named(MemberChange::Same, 3);
+        assert!(same.current().first_ballot.is_some());
+        let without_it = named(MemberChange::Same, 2);
+        assert_eq!(without_it.current().first_ballot, None);
+        let below = Level(Level::FIRST_BALLOT.0 - 1);
+        let lower = named(MemberChange::Level(below), 3);
+        assert_eq!(lower.current().first_ballot, None);
+        // The view that is over goes into snapshots, at the lower level.
+        let mut views = same;
+        let change = ViewChange {
+            after: ViewNumber(2),
+            acceptors: views.current().acceptors,
+            window: views.current().window,
+        };
+        let who = MemberChange::Level(below);
+        let begins = views.decided(Slot(100), (change, &who), None).unwrap();
+        views.applied(begins.previous());
+        let over = views.previous().expect("it is over");
+        assert_eq!((over.level, over.first_ballot), (below, None));
+    }
+}

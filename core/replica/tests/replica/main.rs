@@ -4,6 +4,7 @@
 mod admission;
 mod ages;
 mod agreement;
+mod begun_ahead;
 mod clocks;
 mod collecting;
 mod disconnects;

@@ -326,7 +326,7 @@ fn the_directory_says_that_a_view_began_only_after_the_log_says_so() {
 }
 
 /// What the log of a node is told of a view, and whether its directory is told that it began.
-fn told_of(world: &mut World, at: usize, number: u64) -> (Option<Mark>, bool) {
+pub(crate) fn told_of(world: &mut World, at: usize, number: u64) -> (Option<Mark>, bool) {
     let seen = std::mem::take(&mut world.seen);
     let mut of_node = seen.iter().filter(|(node, _)| *node == at);
     let written = of_node.clone().find_map(|(_, output)| match output {
@@ -376,6 +376,28 @@ fn log_and_directory_know_of_the_next_view_before_it_is_in_force() {
         past(2),
         ViewPast::None,
         "it does not vote there, and begins with the view"
+    );
+}
+
+#[test]
+fn the_log_of_a_view_stays_where_its_last_slot_is_in_no_snapshot() {
+    let mut world = world();
+    ask(&mut world, 0, 50, change(1, &[0]));
+    fill(&mut world, WINDOW - 3);
+    let slot = world.decide(vec![meta(Body::Checkpoint)]);
+    world.run();
+    let end = fill(&mut world, 1);
+    assert_eq!(end, slot.next());
+    assert_eq!(
+        view_of(&world, 0).1,
+        end.next(),
+        "the next view is in force"
+    );
+    let told = refused_at(&mut world, 0, 60);
+    assert_eq!(
+        told,
+        Some(Refusal::ViewConflict),
+        "the snapshot ends before"
     );
 }
 

@@ -117,6 +117,56 @@ fn whatever_the_order_and_however_often_each_value_is_put_together_once_and_alon
     assert!(values.iter().all(|value| again.contains(value)));
 }
 
+/// A leader that proposes anew multicasts the value anew, and it is cut in other places then. Claim mp-84.
+#[test]
+fn parts_of_a_value_that_was_cut_twice_make_no_other_value() {
+    let ballot = ballot(1, 1);
+    let mut whole = value(ballot, 1, 1_100);
+    if let PeerMessage::Ordering {
+        message: AnyMessage::Paxos(Message::Multicast(carried)),
+        ..
+    } = &mut whole
+    {
+        let mut command = carried.batch.commands()[0].clone();
+        let bytes: Vec<u8> = (0..1_100_u32).map(|at| (at % 251) as u8).collect();
+        command.body = Body::Call {
+            object: ObjectId(0),
+            payload: Value::copy_from_slice(&bytes),
+        };
+        carried.batch = Batch::new(carried.batch.stamp(), vec![command]);
+    }
+    let mut datagrams = Vec::new();
+    for before in [None, Some(10), Some(150), Some(250)] {
+        let mut values: Vec<_> = before
+            .map(|bytes| value(ballot, 2, bytes))
+            .into_iter()
+            .collect();
+        values.push(whole.clone());
+        datagrams.extend(cut(&values));
+    }
+    assert!((12..=16).contains(&datagrams.len()), "{}", datagrams.len());
+    for chosen in 0..1_u32 << datagrams.len() {
+        let chosen = |at: &usize| chosen & 1 << at != 0;
+        let some: Vec<Bytes> = (0..datagrams.len())
+            .filter(chosen)
+            .map(|at| datagrams[at].clone())
+            .collect();
+        let made = taken(&mut assembly(), &some);
+        let of_slot = made.iter().filter(|made| slot_of(made) == Slot(1));
+        assert!(of_slot.into_iter().all(|made| *made == whole));
+    }
+}
+
+fn slot_of(message: &PeerMessage<AnyMessage>) -> Slot {
+    match message {
+        PeerMessage::Ordering {
+            message: AnyMessage::Paxos(Message::Multicast(carried)),
+            ..
+        } => carried.slot,
+        _ => Slot::ZERO,
+    }
+}
+
 /// Claim mp-84.
 #[test]
 fn a_lost_datagram_costs_the_values_in_it_and_no_others() {

@@ -1,0 +1,168 @@
+//! Values that come apart from their proposals, late or in another ballot: a node votes for what the proposal names, or not at all.
+
+use quorate_ordering::{Config, Effect, Entry, Event, Ordering, ValuesBy};
+use quorate_paxos::message::{Accept, Carried, Learned, PassId, Prepare, RingWay, Want};
+use quorate_paxos::{Message, MultiPaxos};
+use quorate_testkit::{VIEW, call, view};
+use quorate_types::{
+    Ballot, Batch, Duration, Level, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Stamp,
+    Time, View, Wall,
+};
+
+const SLOT: Slot = Slot(1);
+
+/// Node 2 of three, where values are multicast.
+struct Ringed {
+    paxos: MultiPaxos,
+    now: Time,
+    /// What it votes for, and in which ballot.
+    votes: Vec<(Ballot, Batch)>,
+    asked: Vec<Want>,
+}
+
+impl Ringed {
+    fn new() -> Ringed {
+        let view = View {
+            level: Level::MULTICAST,
+            ordering: OrderingName::RingPaxos,
+            ..view(3, 3, Persistence::Disk)
+        };
+        let mut config = Config::new(VIEW.group, NodeId(2), 1, view, 2);
+        config.limits.values = ValuesBy::Multicast;
+        let now = Time(1_000_000_000);
+        let mut ringed = Ringed {
+            paxos: MultiPaxos::new(config, Vec::new(), now).unwrap(),
+            now,
+            votes: Vec::new(),
+            asked: Vec::new(),
+        };
+        ringed.event(Event::Executed { slot: Slot::ZERO });
+        ringed
+    }
+
+    fn event(&mut self, event: Event<Message>) {
+        let mut effects = Vec::new();
+        self.paxos.handle(self.now, event, &mut effects);
+        let wall = Wall(self.now.0);
+        let turn = Event::TurnEnd { wall, entropy: 0 };
+        self.paxos.handle(self.now, turn, &mut effects);
+        self.paxos.check();
+        for effect in effects {
+            match effect {
+                Effect::Persist { record, .. } => {
+                    if let Entry::Vote { ballot, batch, .. } = record.entry {
+                        self.votes.push((ballot, batch));
+                    }
+                }
+                Effect::Send {
+                    message: Message::Want(want),
+                    ..
+                } => self.asked.push(want),
+                _ => {}
+            }
+        }
+    }
+
+    fn receive(&mut self, from: u16, message: Message) {
+        self.event(Event::Receive {
+            from: NodeId(from),
+            link: LinkEpoch(1),
+            view: VIEW,
+            message,
+        });
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now = self.now + Duration::from_millis(ms);
+        self.event(Event::Wake);
+    }
+}
+
+fn ballot(round: u64, node: u16) -> Ballot {
+    Ballot {
+        view: VIEW.number,
+        round,
+        node: NodeId(node),
+        boot: 1,
+    }
+}
+
+fn value(text: &[u8]) -> Batch {
+    Batch::new(Stamp::default(), vec![call(1, 1, text)])
+}
+
+/// The leader of `ballot` proposes in the slot, and names no value.
+fn id(ballot: Ballot) -> Message {
+    let others = [2, 4 - ballot.node.0].map(NodeId).to_vec();
+    Message::PassId(PassId {
+        ballot,
+        slot: SLOT,
+        decided: Slot::ZERO,
+        way: RingWay::new(others, 1).unwrap(),
+        hearing: 2,
+    })
+}
+
+fn fetched(ballot: Ballot, batch: Batch) -> Message {
+    let slot = SLOT;
+    Message::Fetched(Carried {
+        ballot,
+        slot,
+        batch,
+    })
+}
+
+/// Claim mp-83.
+#[test]
+fn what_was_voted_for_in_an_earlier_ballot_is_no_value_of_a_later_one() {
+    let (mut node, early, late) = (Ringed::new(), ballot(1, 1), ballot(2, 3));
+    let (old, new) = (value(b"old"), value(b"new"));
+    node.receive(
+        1,
+        Message::Accept(Accept {
+            ballot: early,
+            slot: SLOT,
+            batch: old.clone(),
+            decided: Slot::ZERO,
+        }),
+    );
+    assert_eq!(node.votes, [(early, old.clone())]);
+    node.receive(3, id(late));
+    assert_eq!(node.votes, [(early, old.clone())], "its value is not known");
+    node.wait(10);
+    assert_eq!(node.asked.len(), 1);
+    node.receive(3, fetched(early, old.clone()));
+    assert_eq!(node.votes.len(), 1, "of another ballot");
+    node.receive(3, fetched(late, new.clone()));
+    assert_eq!(node.votes, [(early, old), (late, new)]);
+}
+
+/// Claim mp-83.
+#[test]
+fn a_value_that_comes_after_a_promise_of_a_later_ballot_gets_no_vote() {
+    let (mut node, early, late) = (Ringed::new(), ballot(1, 1), ballot(2, 3));
+    node.receive(1, id(early));
+    let from = SLOT;
+    let ballot = late;
+    node.receive(3, Message::Prepare(Prepare { ballot, from }));
+    node.receive(1, fetched(early, value(b"a")));
+    assert_eq!(node.votes, []);
+}
+
+/// Claim mp-81.
+#[test]
+fn nobody_is_asked_for_the_value_of_a_slot_that_is_decided() {
+    let mut node = Ringed::new();
+    node.receive(1, id(ballot(1, 1)));
+    node.receive(
+        3,
+        Message::Learned(Learned {
+            from: SLOT,
+            batches: vec![value(b"a")],
+            decided: SLOT,
+        }),
+    );
+    node.wait(200);
+    node.wait(200);
+    assert_eq!(node.asked, []);
+}

@@ -58,13 +58,15 @@ pub fn take_proof(body: &Bytes, link: Level) -> Result<(LinkProof, Reach), WireE
     Ok((proof, reach))
 }
 
-/// With what a group began. Where its members are reached each node knows from its own configuration.
+/// With what a group began. Where its members are reached each node knows from its own configuration, and objects that differ are found
+/// by their states.
 #[must_use]
 pub fn began_with(first: &View) -> BeganWith {
     let mut first = first.clone();
     for member in &mut first.members {
         member.address.clear();
     }
+    first.objects.clear();
     let mut buf = BytesMut::new();
     put_view(&mut buf, &first);
     BeganWith::of(&buf)

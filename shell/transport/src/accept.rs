@@ -155,8 +155,8 @@ impl Transport {
 
     /// A node was configured with another first view.
     fn began_otherwise(&mut self, slot: usize, node: NodeId, now: Time) {
-        let text = "its node.toml has another first view than the other node's: make level, window, ordering, quorums, persist, \
-                    [[objects]] and [[members]] the same in all of them";
+        let text = "its node.toml has another first view than the other node's: make level, window, ordering, quorums, persist \
+                    and [[members]] the same in all of them";
         if let Some(peer) = self.peers.get_mut(&node)
             && peer.may_log_refusal(now)
         {

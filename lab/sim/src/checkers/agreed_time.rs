@@ -30,6 +30,8 @@ pub struct AgreedTime {
     /// Whose clocks each node was told in its life.
     told: BTreeMap<NodeId, NodeSet>,
     stamps: BTreeSet<u64>,
+    /// The latest stamp, and the true time at which it was made.
+    newest: (u64, u64),
     /// The latest stamp that an acceptor voted for in a fast round, whoever proposed it.
     proposed: u64,
 }
@@ -69,6 +71,8 @@ impl AgreedTime {
         stamp_ns: u64,
         true_ns: u64,
     ) -> Result<(), Violation> {
+        let (newest, made_ns) = self.newest;
+        self.newest = self.newest.max((stamp_ns, true_ns));
         let highest = self.stamps.last().copied().unwrap_or(0).max(self.proposed);
         if !self.stamps.insert(stamp_ns) {
             return Ok(());
@@ -91,7 +95,10 @@ impl AgreedTime {
         let knows_majority = known.count() >= majority;
         // Agreed time never falls: after it was ahead it stands still until the clocks come up with it.
         let stands_still = stamp_ns <= highest.saturating_add(STEP_NS);
-        let is_ahead = error > most + BOUND_NS + DRIFT_NS && !stands_still;
+        // Where fewer than a majority elect, a leader may know too few clocks: agreed time goes on from the latest stamp.
+        let passed = true_ns.saturating_sub(made_ns) + DRIFT_NS.unsigned_abs();
+        let goes_on = !knows_majority && stamp_ns <= newest.saturating_add(passed);
+        let is_ahead = error > most + BOUND_NS + DRIFT_NS && !stands_still && !goes_on;
         let is_behind = knows_majority && error < least - BOUND_NS - CLOCK_LATE_NS;
         if !is_ahead && !is_behind {
             return Ok(());

@@ -149,11 +149,13 @@ impl World {
 
     /// Time goes on to `at`: the nodes are until then as they are.
     pub(super) fn watch_time(&mut self, at: Moment) {
-        let is_alone = self.setup.nodes == 1;
         let leads = self.nodes.values().any(|node| {
-            let running = node.running.as_ref();
-            let leads = running.is_some_and(|running| running.leads().is_some());
-            leads && node.is_awake() && (node.isolated == 0 || is_alone)
+            let Some(running) = node.running.as_ref() else {
+                return false;
+            };
+            // Who decides alone goes on when it is cut off, and time goes on with it.
+            let is_alone = running.replica.view().quorums.phase2() == 1;
+            running.leads().is_some() && node.is_awake() && (node.isolated == 0 || is_alone)
         });
         let keeping = &mut self.keeping;
         if leads {

@@ -213,9 +213,17 @@ impl World {
         if self.harm.poison.calls.is_empty() {
             return;
         }
-        if let EarlierLives::Upto(told) = self.earlier(id) {
-            self.judge.forget_untold(id, held, told);
-        }
+        let EarlierLives::Upto(told) = self.earlier(id) else {
+            return;
+        };
+        // What others hold in snapshots has taken effect, whoever executed it.
+        let others = self.nodes.ids().filter(|other| *other != id);
+        let snapshots = others.filter_map(|other| {
+            let running = self.nodes[&other].running.as_ref()?;
+            Some(running.storage.newest_snapshot())
+        });
+        let told = snapshots.fold(told, Slot::max);
+        self.judge.forget_untold(id, held, told);
     }
 
     /// Counts a node that is lost while its host's death is reported.

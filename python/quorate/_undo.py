@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
 
-from quorate import _data_model, _environment, _making, _names, _native, _on_disk, _options
+from quorate import _data_model, _environment, _making, _names, _native, _on_disk, _options, _steps
 from quorate._findings import Found, Level, shown_path
 
 S = TypeVar("S")
@@ -317,7 +317,12 @@ def try_on(target: Any, method: str, given: tuple[Any, Any], call: Callable[[], 
 def why(target: type, kept: Kept, error: BaseException) -> str:
     """What a host tells of an undo that failed: where, what, and what to do."""
     own = getattr(kept.undo, "__name__", "it")
-    what = str(error) if isinstance(error, NotUndone) else f"it raised {_making.one_line(error)}"
+    if isinstance(error, _steps.Spent):
+        what = "it does not end: it took more steps than a call may"
+    elif isinstance(error, NotUndone):
+        what = str(error)
+    else:
+        what = f"it raised {_making.one_line(error)}"
     return (
         f"`{own}` of {target.__name__} does not undo `{kept.method}`: {what}; this host does without it from "
         "here on, and starts anew instead. Mend it (`quorate check` tries it), or remove @quorate.undoes"

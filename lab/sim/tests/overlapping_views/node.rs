@@ -5,7 +5,9 @@ use quorate_ordering::{
     Config, Damage, Decision, Effect, Effects, Event, LinkState, Mark, Ordering, OrderingStatus,
     Past, Record, Role, Standing, ViewPast,
 };
-use quorate_replica::{Input, Output, PeerMessage, Remembered, Replica, ReplicaConfig, ViewPasts};
+use quorate_replica::{
+    Input, Output, PeerMessage, Remembered, Replica, ReplicaConfig, ReplicaMessage, ViewPasts,
+};
 use quorate_types::{
     Ballot, Batch, ConnectionId, Duration, FromClient, GroupId, LinkEpoch, NodeId, NodeSet, Slot,
     Time, View, ViewId, ViewNumber, Wall,
@@ -186,6 +188,13 @@ impl Running {
         for peer in start.view.nodes().without(start.own).iter() {
             let state = LinkState::Up(LINK);
             inputs.push(Input::Link { peer, state });
+            // Commands wait until a majority's clocks are known.
+            let (wall, votes) = (Wall(1), true);
+            inputs.push(Input::Peer {
+                from: peer,
+                link: LINK,
+                message: PeerMessage::Replica(ReplicaMessage::Clock { wall, votes }),
+            });
         }
         for message in start.requests.iter().cloned() {
             let from = ConnectionId(1);
@@ -207,7 +216,7 @@ impl Running {
         }
         loop {
             let turn = Input::TurnEnd {
-                wall: Wall(0),
+                wall: Wall(1),
                 entropy: 0,
             };
             self.replica.handle(NOW, turn, &mut out);

@@ -134,11 +134,15 @@ impl Truth<'_> {
         }
     }
 
-    /// Whether a node that has just turned from `before` to `after` has written nothing of the second view, or has applied all
-    /// slots of the first one.
+    /// Whether a node that has just turned from `before` to `after` has neither promised nor voted in the second view, or has applied all
+    /// slots of the first one. That it will take part it may have written ahead.
     pub(crate) fn has_waited(&self, before: &Node, after: &Node) -> bool {
         let mut written = after.disk.iter().skip(before.disk.len());
-        let takes_part = written.any(|record| record.view.number > ViewNumber(1));
+        let begins = Entry::Promise {
+            ballot: Ballot::ZERO,
+        };
+        let takes_part =
+            written.any(|record| record.view.number > ViewNumber(1) && record.entry != begins);
         let second = self.second;
         !takes_part || second.is_some_and(|(first, _)| after.applied.next() >= first)
     }

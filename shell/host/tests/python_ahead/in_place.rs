@@ -200,14 +200,17 @@ fn an_undo_that_lies_is_named_and_not_used_again() {
 /// Claim rp-148.
 #[test]
 fn an_undo_that_raises_or_does_not_end_is_as_if_there_were_none() {
-    for (method, part) in [("stumble", "no way back"), ("linger", "within 2s")] {
+    // Whichever comes first on this machine: the steps that a call may take, or two seconds.
+    let endless = ["it does not end", "within 2s"];
+    for (method, parts) in [("stumble", ["no way back"; 2]), ("linger", endless)] {
         let mut host = ledger();
         host.speculate(Slot(2), stamp(2), one(method, &[10]));
         until_executed(&mut host, 2);
         host.undo(Slot(1));
         let seen = until_undone(&mut host, 1);
         let reason = down(&seen).expect("it is told");
-        assert!(reason.contains(part), "{part} in {reason}");
+        let is_named = parts.iter().any(|part| reason.contains(part));
+        assert!(is_named, "{parts:?} in {reason}");
         assert_eq!(read(&mut host, "total"), returned_int(1));
     }
 }

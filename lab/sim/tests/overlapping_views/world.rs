@@ -7,8 +7,8 @@ use quorate_any::paxos::Message;
 use quorate_any::paxos::message::TakeOver;
 use quorate_ordering::Role;
 use quorate_types::{
-    Duration, FromClient, Incarnation, Level, Member, NodeId, NodeSet, Persistence, Quorums,
-    SecretHash, Slot, View, ViewChange, ViewNumber,
+    Duration, FromClient, Incarnation, Member, NodeId, NodeSet, Persistence, Quorums, SecretHash,
+    Slot, View, ViewChange, ViewNumber,
 };
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, HashMap};

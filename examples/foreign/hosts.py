@@ -86,6 +86,7 @@ class Host:
             "quiet": 0,
             "checks": "all",
             "liars": [],
+            "unreliable": [],
             "objects": [[1, "object", subject.path, [list(subject.args), dict(subject.kwargs)], 0]],
         }
         self._send(_HELLO, _native.dumps(hello))

@@ -71,16 +71,12 @@ impl Handover {
         let led_before = leader == Some(config.own);
         let (node, boot) = (config.own, config.boot);
         let named = config.view.first_ballot;
-        let is_own = |first: &FirstBallot| {
-            let is_any_start = planted(Plant::FirstBallotOfAnyStart);
-            first.node == node && (first.boot == boot || is_any_start)
-        };
+        let own_first = FirstBallot { node, boot };
         let named = match planted(Plant::FirstBallotOfAnybody) {
-            true => Some(FirstBallot { node, boot }),
-            false => named.filter(is_own),
+            true => Some(own_first),
+            false => named.filter(|first| *first == own_first),
         };
-        let is_fresh = is_begun || planted(Plant::FirstBallotOfAnyStart);
-        let may_begin = led_before && is_fresh && config.standing == Standing::Voter;
+        let may_begin = led_before && is_begun && config.standing == Standing::Voter;
         Beginning {
             first_ballot: named
                 .filter(|_| may_begin)

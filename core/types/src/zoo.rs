@@ -382,8 +382,6 @@ pub enum Plant {
     NextViewWithoutPhaseOne,
     /// Whoever led the view before leads the next one without phase 1, also where that names somebody else.
     FirstBallotOfAnybody,
-    /// A node that was started again leads the next view without phase 1, as the start did that the view names.
-    FirstBallotOfAnyStart,
     /// A leader proposes further ahead of what it has applied than the window.
     WindowIgnored,
     /// A message of another view is passed to the instance in force.

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 216] = [
+    pub const ALL: [Plant; 215] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -182,7 +182,6 @@ impl Plant {
         Plant::LearnerCounted,
         Plant::NextViewWithoutPhaseOne,
         Plant::FirstBallotOfAnybody,
-        Plant::FirstBallotOfAnyStart,
         Plant::WindowIgnored,
         Plant::ViewOfMessageIgnored,
         Plant::LateCloseCounts,

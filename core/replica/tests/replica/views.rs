@@ -1,7 +1,7 @@
 //! Views that change while the group runs: from which slot on, whom it is told, and what becomes of messages of other views.
 
 use crate::world::{World, config, meta};
-use quorate_ordering::{Lane, Mark, Ordering, Standing, ViewPast};
+use quorate_ordering::{Lane, Ordering, Standing, ViewPast};
 use quorate_replica::{
     Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaMessage, Snapshots,
     ViewPasts,
@@ -59,7 +59,7 @@ pub(crate) fn fill(world: &mut World, slots: u64) -> Slot {
     world.shared.borrow().last()
 }
 
-fn view_of(world: &World, at: usize) -> (u64, Slot, NodeSet) {
+pub(crate) fn view_of(world: &World, at: usize) -> (u64, Slot, NodeSet) {
     let view = world.nodes[at].replica.view();
     (view.number.0, view.first_slot, view.acceptors)
 }
@@ -322,60 +322,6 @@ fn the_directory_says_that_a_view_began_only_after_the_log_says_so() {
             .seen
             .iter()
             .any(|(at, output)| *at == 0 && begins(output))
-    );
-}
-
-/// What the log of a node is told of a view, and whether its directory is told that it began.
-pub(crate) fn told_of(world: &mut World, at: usize, number: u64) -> (Option<Mark>, bool) {
-    let seen = std::mem::take(&mut world.seen);
-    let mut of_node = seen.iter().filter(|(node, _)| *node == at);
-    let written = of_node.clone().find_map(|(_, output)| match output {
-        Output::Persist { mark, record } if record.view.number == ViewNumber(number) => Some(*mark),
-        _ => None,
-    });
-    let begun = of_node.any(|(_, output)| {
-        matches!(output, Output::BeginView { number: begun, .. } if begun.0 == number)
-    });
-    (written, begun)
-}
-
-/// Claim rp-150.
-#[test]
-fn log_and_directory_know_of_the_next_view_before_it_is_in_force() {
-    let mut world = World::with(3, |config| {
-        config.view.window = WINDOW;
-        config.view.persistence = Persistence::Disk;
-    });
-    world.decide(vec![meta(Body::ChangeView {
-        change: change(1, &[0, 1]),
-        who: MemberChange::Same,
-        first: None,
-    })]);
-    assert_eq!(view_of(&world, 0).0, 1);
-    let (written, begun) = told_of(&mut world, 0, 2);
-    let mark = written.expect("its log says that it takes part in the view");
-    assert!(!begun, "the directory does not come first");
-    world.input(0, Input::Persisted { mark });
-    world.run();
-    assert_eq!(told_of(&mut world, 0, 2), (None, true));
-    fill(&mut world, WINDOW);
-    assert_eq!(view_of(&world, 0).0, 2);
-    assert_eq!(
-        told_of(&mut world, 0, 2),
-        (None, false),
-        "nothing is left to say"
-    );
-    let past = |node| world.shared.borrow().pasts[&(node, ViewNumber(2))].clone();
-    assert_eq!(past(0), ViewPast::Begun);
-    assert_eq!(
-        past(1),
-        ViewPast::None,
-        "its log has not said that it is written"
-    );
-    assert_eq!(
-        past(2),
-        ViewPast::None,
-        "it does not vote there, and begins with the view"
     );
 }
 

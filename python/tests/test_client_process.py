@@ -468,11 +468,11 @@ def test_the_log_tells_connections_that_are_made_and_lost_and_what_is_sent_again
         with quorate.connect(endpoint, timeout=20.0) as counter:
             counter.add(1)
             leader = current_node(caplog)
-            pid = next(n["pid"] for n in ready["nodes"] if n["address"] == leader)
-            os.kill(int(pid), signal.SIGKILL)
+            node = next(n for n in ready["nodes"] if n["address"] == leader)
+            os.kill(int(node["pid"]), signal.SIGKILL)
             assert counter.add(1) == 2
     told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert ("INFO", f"connected to node {node_of(told)} at {leader}") in told
+    assert ("INFO", f"connected to node {node['id']} at {leader}") in told
     lost = [text for level, text in told if level == "WARNING" and text.startswith("lost the connection")]
     assert any(leader in text for text in lost), told
     assert any(level == "INFO" and "without an answer are sent there" in text for level, text in told), told
@@ -481,8 +481,3 @@ def test_the_log_tells_connections_that_are_made_and_lost_and_what_is_sent_again
 def current_node(caplog: pytest.LogCaptureFixture) -> str:
     said = [r.getMessage() for r in caplog.records if r.getMessage().startswith("connected")]
     return said[-1].split(" at ")[1].split(": ")[0]
-
-
-def node_of(told: list[tuple[str, str]]) -> str:
-    last = [text for _, text in told if text.startswith("connected") and "sent there" not in text]
-    return last[-1].split(" ")[3]

@@ -41,6 +41,8 @@ impl Level {
     pub const MULTICAST: Level = Level(28);
     /// Since this one operators ask for quorums of other sizes than majorities: [`crate::QuorumRule`].
     pub const QUORUMS: Level = Level(28);
+    /// Since this one a further group begins at the level that the first one is at: [`crate::GroupChange::Create`].
+    pub const FURTHER_GROUPS: Level = Level(28);
 }
 
 impl Levels {

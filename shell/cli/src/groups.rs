@@ -17,7 +17,7 @@ use quorate_node::{
     GroupSetup, GroupStatus, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig, SandboxConfig,
     SnapshotConfig, constructor_arguments,
 };
-use quorate_types::{GroupChange, NodeId, NodeSet, ObjectId};
+use quorate_types::{GroupChange, Level, NodeId, NodeSet, ObjectId};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -186,12 +186,21 @@ pub(crate) fn named(name: &str) -> Result<String, CliError> {
 fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
     let access = first_group(&args.group)?;
     let name = named(&args.name)?;
-    let setup = setup(args)?;
-    let setup = setup.to_bytes().map_err(CliError::usage)?;
+    let mut setup = setup(args)?;
     let timeout = seconds::duration(args.timeout);
     let until = Instant::now() + timeout;
+    // The same command again is about the same group, whatever has changed since.
+    let states = states(&access, ANSWER_MAX)?;
+    let mut known = states.iter().map(|(_, group)| group);
+    let known = known.find(|group| group.name == name);
+    let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+    setup.level = match known {
+        Some(group) => group.first_level,
+        None => (view.level >= Level::FURTHER_GROUPS.0).then_some(view.level),
+    };
+    let setup = setup.to_bytes().map_err(CliError::usage)?;
     let change = GroupChange::Create {
-        nodes: nodes(args, &access)?,
+        nodes: nodes(args, known, &view.replicas)?,
         name,
         setup: Bytes::from(setup),
     };
@@ -250,6 +259,7 @@ fn setup(args: &CreateArgs) -> Result<GroupSetup, CliError> {
         allow: Vec::new(),
         check_reads: ReadChecksConfig::default(),
         snapshot: SnapshotConfig::default(),
+        level: None,
         objects: vec![object],
     })
 }
@@ -261,28 +271,27 @@ fn not_a_class(text: &str) -> CliError {
     ))
 }
 
-/// The nodes named, or all replicas.
-fn nodes(args: &CreateArgs, access: &GroupAccess) -> Result<NodeSet, CliError> {
-    // The same command again is about the same nodes, whoever has joined or left since.
-    let states = states(access, ANSWER_MAX)?;
-    let known = states.iter().find(|(_, group)| group.name == args.name);
-    if let Some((_, group)) = known {
+/// The nodes named, or all replicas of the first group; of a group that there is, those that it has.
+fn nodes(
+    args: &CreateArgs,
+    known: Option<&GroupStatus>,
+    replicas: &[u16],
+) -> Result<NodeSet, CliError> {
+    if let Some(group) = known {
         let given: BTreeSet<u16> = args.nodes.iter().copied().collect();
         if given.is_empty() || given.iter().eq(&group.nodes) {
             return Ok(group.nodes.iter().copied().map(NodeId).collect());
         }
     }
-    let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-    let members: Vec<u16> = view.replicas.clone();
     let named = match args.nodes.is_empty() {
-        true => &members,
+        true => replicas,
         false => &args.nodes,
     };
-    if let Some(stranger) = named.iter().find(|node| !members.contains(node)) {
-        let members: Vec<String> = members.iter().map(u16::to_string).collect();
+    if let Some(stranger) = named.iter().find(|node| !replicas.contains(node)) {
+        let replicas: Vec<String> = replicas.iter().map(u16::to_string).collect();
         let text = format!(
             "node {stranger} is no replica of the cluster's first group: its replicas are {}",
-            members.join(", ")
+            replicas.join(", ")
         );
         return Err(CliError::not_found(text).advise("let it join first: quorate node join"));
     }
@@ -476,6 +485,7 @@ mod tests {
                 created: 9,
                 nodes: vec![1, 2, 3, 4],
                 later: Vec::new(),
+                first_level: None,
                 objects: Vec::new(),
                 state: state.map(str::to_owned),
             };

@@ -31,6 +31,9 @@ pub struct GroupSetup {
     pub check_reads: ReadChecksConfig,
     /// When snapshots are taken.
     pub snapshot: SnapshotConfig,
+    /// The level of its first view; without it the lowest. Builds before [`quorate_types::Level::FURTHER_GROUPS`] do not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u16>,
     /// The objects. Where each node looks for their modules, the node adds.
     pub objects: Vec<ObjectConfig>,
 }
@@ -99,7 +102,7 @@ impl GroupSetup {
             persist: self.persist,
             window: self.window,
             ordering: OrderingName::Paxos,
-            level: None,
+            level: self.level,
             call_timeout: self.call_timeout,
             allow: self.allow,
             check_reads: self.check_reads,

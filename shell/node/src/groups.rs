@@ -109,6 +109,9 @@ pub struct GroupStatus {
     /// The nodes that were named for it later.
     #[serde(default)]
     pub later: Vec<u16>,
+    /// The level at which it began, unless that is the lowest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_level: Option<u16>,
     /// What its objects are called, and their classes.
     pub objects: Vec<(String, String)>,
     /// How the asked node serves it: `running`, `starting`, `failed: ` and why, `left`; `None` if it never did.
@@ -276,13 +279,17 @@ impl OtherGroups {
             GroupState::Left => "left".to_owned(),
         });
         let setup = GroupSetup::of_bytes(&group.setup);
-        let objects = setup.map_or_else(|_| Vec::new(), |setup| setup.objects);
+        let (first_level, objects) = setup.map_or_else(
+            |_| (None, Vec::new()),
+            |setup| (setup.level, setup.objects),
+        );
         GroupStatus {
             name: group.name.clone(),
             id: group.id().0,
             created: group.created.0,
             nodes: group.members.iter().map(|member| member.node.0).collect(),
             later: group.later.iter().map(|(_, later)| later.node.0).collect(),
+            first_level,
             objects: objects.into_iter().map(|o| (o.name, o.class)).collect(),
             state,
         }

@@ -294,3 +294,31 @@ fn nodes_that_came_back_serve_new_groups() {
     let later = created(&group, &words);
     assert_eq!(add(&later, "3"), "3");
 }
+
+/// What is called for by features of the newest level works in a new group too; repeating the command changes nothing.
+#[test]
+fn a_group_begins_at_the_level_of_the_first_one() {
+    let group = Group::start(&["--level", "27"]);
+    let words = ["low", "rust:counter", "--nodes", "1,2,3"];
+    let low = created(&group, &words);
+    let first = |endpoint: &str| {
+        let view = shown(endpoint);
+        (view["number"].clone(), view["level"].clone())
+    };
+    assert_eq!(first(&low), (1.into(), 19.into()));
+    let set = ["view", "set", "level=28", "--endpoint", group.endpoint()];
+    let output = run(&set);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(created(&group, &words), low, "it is the same group");
+    let high = created(&group, &["high", "rust:counter"]);
+    assert_eq!(first(&high), (1.into(), 28.into()));
+    assert_eq!(add(&high, "1"), "1");
+    assert_eq!(first(&low), (1.into(), 19.into()));
+}
+
+/// The view that `endpoint` shows.
+fn shown(endpoint: &str) -> Value {
+    let output = run(&["view", "show", "--endpoint", endpoint, "-o", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}

@@ -279,10 +279,8 @@ impl OtherGroups {
             GroupState::Left => "left".to_owned(),
         });
         let setup = GroupSetup::of_bytes(&group.setup);
-        let (first_level, objects) = setup.map_or_else(
-            |_| (None, Vec::new()),
-            |setup| (setup.level, setup.objects),
-        );
+        let (first_level, objects) =
+            setup.map_or_else(|_| (None, Vec::new()), |setup| (setup.level, setup.objects));
         GroupStatus {
             name: group.name.clone(),
             id: group.id().0,

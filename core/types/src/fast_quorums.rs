@@ -217,14 +217,19 @@ impl fmt::Display for FastQuorumsError {
                 phase1,
                 fast,
                 acceptors,
-            } => write!(
-                f,
-                "phase-1 quorums of {phase1} cannot tell which value a fast quorum of {fast} among {acceptors} acceptors has \
-                 decided; the one and twice the other must exceed {}: use fast quorums of {} or phase-1 quorums of {}",
-                2 * acceptors,
-                (2 * acceptors - phase1) / 2 + 1,
-                (2 * acceptors + 1).saturating_sub(2 * fast),
-            ),
+            } => {
+                write!(
+                    f,
+                    "phase-1 quorums of {phase1} cannot tell which value a fast quorum of {fast} among {acceptors} acceptors has \
+                     decided; the one and twice the other must exceed {}: use fast quorums of {}",
+                    2 * acceptors,
+                    (2 * acceptors - phase1) / 2 + 1,
+                )?;
+                match (2 * acceptors + 1).saturating_sub(2 * fast) {
+                    larger if larger <= *acceptors => write!(f, " or phase-1 quorums of {larger}"),
+                    _ => Ok(()),
+                }
+            }
             FastQuorumsError::TooFewAcceptors { acceptors, faults } => write!(
                 f,
                 "fast rounds that go on without {faults} of the acceptors need {} acceptors, not {acceptors}",
@@ -330,5 +335,8 @@ mod tests {
             "phase-1 quorums of 4 cannot tell which value a fast quorum of 5 among 7 acceptors has decided; \
              the one and twice the other must exceed 14: use fast quorums of 6 or phase-1 quorums of 5"
         );
+        let refused = FastQuorums::new(Quorums::flexible(4, 4, 1).unwrap(), 2).unwrap_err();
+        let advised = refused.to_string();
+        assert!(advised.ends_with("use fast quorums of 3"), "{advised}");
     }
 }

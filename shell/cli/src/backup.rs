@@ -17,7 +17,7 @@ use crate::unfinished::Unfinished;
 use clap::Args;
 use quorate_node::{AboutGroup, BackupAbout, digest_text};
 use quorate_storage::{BackupError, BackupHead, BackupWriter};
-use quorate_types::Slot;
+use quorate_types::{Slot, View};
 use quorate_wire::SnapshotFront;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -76,7 +76,7 @@ pub(crate) fn write(
         slot,
         end,
     )?;
-    let about = about(&source, classes)?;
+    let mut about = about(&source, classes)?;
     let text = serde_json::to_vec(&about).expect("every field has a form in JSON");
     let head = source.head();
     let out = BufWriter::with_capacity(PIECE_BYTES as usize, target.file()?);
@@ -88,7 +88,7 @@ pub(crate) fn write(
         writer.take(&piece).map_err(|error| target.failed(error))?;
         progress.add(piece.len() as u64);
         if !is_front_right && let Some(front) = writer.front() {
-            check_front(&front, &head)?;
+            about.group.was_in(&view_of(&front, &head)?);
             is_front_right = true;
         }
     }
@@ -111,8 +111,8 @@ fn newest(access: &GroupAccess) -> Result<Slot, CliError> {
     }
 }
 
-/// The replicated state has the digest that was agreed on.
-fn check_front(front: &bytes::Bytes, head: &BackupHead) -> Result<(), CliError> {
+/// The view of the replicated state, which has the digest that was agreed on.
+fn view_of(front: &bytes::Bytes, head: &BackupHead) -> Result<View, CliError> {
     let wrong = |what: String| {
         CliError::failed(format!("the node sent what no majority agreed on: {what}"))
             .advise("take the backup again; the node's log and `quorate status` say more")
@@ -120,7 +120,7 @@ fn check_front(front: &bytes::Bytes, head: &BackupHead) -> Result<(), CliError> 
     let read = SnapshotFront::take(front).map_err(|error| wrong(error.to_string()))?;
     let found = (read.core.slot, read.core.digest());
     match found == (head.slot, head.digest.replicated) {
-        true => Ok(()),
+        true => Ok(read.core.view),
         false => Err(wrong(format!(
             "its sessions are not those of slot {}",
             head.slot.0

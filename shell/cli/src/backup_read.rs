@@ -45,7 +45,7 @@ pub(crate) fn read_backup(path: &Path, read: &mut dyn FnMut(u64)) -> Result<Read
 
 fn content(whole: WholeBackup) -> Result<BackupContent, (u64, String)> {
     let head = whole.head;
-    let about = serde_json::from_slice(&whole.about).map_err(|error| {
+    let mut about: BackupAbout = serde_json::from_slice(&whole.about).map_err(|error| {
         (
             512,
             format!("what it says about the group cannot be read: {error}"),
@@ -60,5 +60,6 @@ fn content(whole: WholeBackup) -> Result<BackupContent, (u64, String)> {
         let what = format!("its sessions are not those of slot {}", head.slot.0);
         return Err((begins, what));
     }
+    about.group.was_in(&front.core.view);
     Ok(BackupContent { whole, about })
 }

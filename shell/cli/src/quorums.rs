@@ -139,19 +139,27 @@ impl QuorumsPlan {
         })
     }
 
-    /// Refuses what the nodes that are up could not go on with.
-    pub(crate) fn check(&self) -> Result<(), CliError> {
-        if self.up >= self.quorums.both() {
-            return Ok(());
-        }
-        Err(CliError::conflict(format!(
-            "{} of {} acceptors are up, and the next view needs {} to elect its leader and to decide: refused, the group would stop; \
-             nothing has changed",
+    /// Refuses what the nodes that are up could not go on with, and what would take the last spare one from them.
+    pub(crate) fn check(&self, is_forced: bool) -> Result<(), CliError> {
+        let needed = self.quorums.both();
+        let left = format!(
+            "{} of {} acceptors are up, and the next view needs {needed} to elect its leader and to decide",
             self.up,
             self.view.acceptors.len(),
-            self.quorums.both()
-        ))
-        .advise("start the nodes first"))
+        );
+        if self.up < needed {
+            let stops = format!("{left}: refused, the group would stop; nothing has changed");
+            return Err(CliError::conflict(stops).advise("start the nodes first"));
+        }
+        let had_spare = (self.view.counts()).is_some_and(|before| self.up > before.both());
+        if self.up == needed && had_spare && !is_forced {
+            let spent = format!(
+                "{left}: refused, the loss of one more would leave nobody to elect; nothing has changed"
+            );
+            return Err(CliError::conflict(spent)
+                .advise("start the other nodes first, ask for other sizes, or say --force"));
+        }
+        Ok(())
     }
 
     /// Says what would be, and changes nothing.
@@ -287,9 +295,12 @@ mod tests {
         let same = QuorumsPlan::of(QuorumRule::Majority, &document(28, 5)).unwrap_err();
         assert_eq!(same.code, code::USAGE);
         let few = QuorumsPlan::of(rule("4,2"), &document(28, 3)).unwrap();
-        assert_eq!(few.check().unwrap_err().code, code::CONFLICT);
-        let enough = QuorumsPlan::of(rule("4,2"), &document(28, 4)).unwrap();
-        enough.check().unwrap();
+        assert_eq!(few.check(true).unwrap_err().code, code::CONFLICT);
+        let spent = QuorumsPlan::of(rule("4,2"), &document(28, 4)).unwrap();
+        assert_eq!(spent.check(false).unwrap_err().code, code::CONFLICT);
+        spent.check(true).unwrap();
+        let enough = QuorumsPlan::of(rule("4,2"), &document(28, 5)).unwrap();
+        enough.check(false).unwrap();
         assert!(enough.told().contains("2 decide, 4 elect a leader"));
     }
 }

@@ -277,7 +277,7 @@ fn set_quorums(
     if how.dry_run {
         return plan.tell(as_json);
     }
-    plan.check()?;
+    plan.check(how.force)?;
     let slot = plan.perform(access, seconds::duration(how.timeout))?;
     let (number, told) = (plan.number(), plan.told());
     match as_json {
@@ -499,9 +499,14 @@ impl Plan {
             ));
         }
         let (up, all) = (self.up_after(), self.after.len());
-        let spare = up.saturating_sub(self.needed());
         let is_small = all <= 2 && up == all;
-        (spare == 0 && !is_small).then(|| {
+        // Where the same nodes vote, no more are lost than before.
+        let stays = self.after == self.before && self.quorums.0 == self.quorums.1;
+        let is_enough = match is_small || stays {
+            true => up >= self.needed(),
+            false => up > self.needed(),
+        };
+        (!is_enough).then(|| {
             format!(
                 "this leaves {up} of {all} acceptors up, of which {} are needed",
                 self.needed()
@@ -579,7 +584,11 @@ impl Plan {
             text = format!("{text}; {}", self.told());
         }
         if let Some(warning) = self.warning() {
-            text = format!("{text}\n{warning}: refused without --force");
+            let unless = match self.up_after() < self.needed() {
+                true => "refused, the group would stop",
+                false => "refused without --force",
+            };
+            text = format!("{text}\n{warning}: {unless}");
         }
         print::line(text)
     }

@@ -8,7 +8,7 @@ use crate::limits::{BACKUP_PIECE_MAX, STATUS_DEBT};
 use crate::node::Node;
 use crate::status::OwnIdentity;
 use bytes::Bytes;
-use quorate_types::{ConnectionId, Time};
+use quorate_types::{ConnectionId, Time, View};
 use quorate_wire::{
     AdminReply, AdminRequest, Kind, RejectReason, WireError, put_admin_reply, take_admin_request,
 };
@@ -29,6 +29,14 @@ pub struct AboutGroup {
     pub allow: Vec<String>,
     /// The objects that the group began with, by number.
     pub objects: Vec<AboutObject>,
+}
+
+impl AboutGroup {
+    /// The group was in `view` at the backup's slot: the node that was asked says how it was when its configuration was written.
+    pub fn was_in(&mut self, view: &View) {
+        self.nodes = view.members.len();
+        self.window = view.window;
+    }
 }
 
 /// What a backup says beside its snapshot.

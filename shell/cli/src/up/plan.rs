@@ -60,6 +60,14 @@ fn refuse_first_view(args: &UpArgs) -> Result<(), CliError> {
     let ordering = args.ordering.unwrap_or_default().name();
     judge_quorums(args)?;
     let level = args.first_level();
+    if let Some(asked) = args.level.map(Levels::newest)
+        && asked > level
+    {
+        return Err(CliError::usage(format!(
+            "the group cannot begin at level {asked} where its nodes speak {level} at most"
+        ))
+        .advise("name one that they speak, or leave out --speaks"));
+    }
     let least = match args.quorums.unwrap_or_default() {
         QuorumRule::Majority => ordering.level(),
         QuorumRule::Sizes(_) => ordering.level().max(Level::QUORUMS),

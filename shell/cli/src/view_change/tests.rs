@@ -51,6 +51,11 @@ fn a_change_that_leaves_no_majority_is_refused_and_one_without_a_spare_needs_for
     assert!(plan(&[3, 4, 5], &[1, 2, 3, 4]).check(true).is_ok());
     assert!(plan(&[1, 2, 3], &[1, 2, 3]).check(false).is_ok());
     assert!(
+        plan(&[1, 2, 3], &[1, 2]).check(false).is_ok(),
+        "another window takes no node away"
+    );
+    assert!(plan(&[1, 2, 3], &[1]).check(true).is_err());
+    assert!(
         plan(&[1], &[1, 2, 3]).check(false).is_ok(),
         "a group of one has no spare"
     );

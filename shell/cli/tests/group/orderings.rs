@@ -138,6 +138,9 @@ fn what_cannot_be_switched_leaves_the_group_as_it_is() {
         "{}",
         text(&low.stderr)
     );
+    let unspoken = ["--level", "21", "--speaks", "20"];
+    let above = run(&[&["up", "rust:counter", "--port", "0"], &unspoken[..]].concat());
+    assert_eq!(above.status.code(), Some(2), "{}", text(&above.stderr));
 }
 
 #[test]

@@ -197,6 +197,24 @@ fn a_large_state_comes_back_piece_by_piece_on_another_number_of_nodes() {
 }
 
 #[test]
+fn a_restored_group_has_the_nodes_and_the_window_that_the_old_one_had_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, home] = ["a.backup", "new"].map(|name| dir.path().join(name));
+    let old = Group::start(&[]);
+    assert_eq!(old.add("5"), "5");
+    let at = ["--force", "--endpoint", old.endpoint()];
+    for change in [["view", "remove", "3"], ["view", "set", "window=64"]] {
+        let output = run(&[&change[..], &at].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    assert_eq!(taken(&old, &file)["nodes"], 2);
+    let told = restored(&file, &home, &["--port", "0"]);
+    assert_eq!(told["nodes"].as_array().unwrap().len(), 2);
+    let new = Group::start(&["--nodes", "2", "--dir", home.to_str().unwrap()]);
+    assert_eq!(new.status()["view"]["window"], 64);
+}
+
+#[test]
 fn what_cannot_be_restored_is_said_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let [file, home] = ["a.backup", "new"].map(|name| dir.path().join(name));

@@ -215,7 +215,13 @@ impl ClientSession {
     /// Whether reads can be sent: there is a connection, and a session, or no node has room on its disk for one.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.is_open() || (self.is_full_everywhere() && self.link == Link::Up)
+        self.is_open() || (self.is_full_everywhere() && self.is_connected())
+    }
+
+    /// Whether there is a connection: reads of any state need no more.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.link == Link::Up
     }
 
     /// Whether every node has refused to open a session because its disk is full.

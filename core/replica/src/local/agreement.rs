@@ -335,6 +335,9 @@ impl<O: Ordering> Replica<O> {
     ) {
         if self.agreement.report_of(from, report.slot).is_none() {
             self.fetch_missed(report.slot);
+            if self.view().replicas.contains(from) && !self.takes_turns() {
+                self.checkpoints.other_was_busy(report.slot);
+            }
         }
         self.no_say.reported(from, report.slot);
         self.agreement.note(from, report);

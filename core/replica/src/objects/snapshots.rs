@@ -2,7 +2,7 @@
 //!
 //! `local/agreement.rs` decides which snapshots count and what is trimmed.
 
-use crate::limits::REPORTS_PER_REPLICA;
+use crate::limits::{CHECKPOINT_AGAIN, REPORTS_PER_REPLICA};
 use crate::local::agreement::SnapshotReport;
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
@@ -57,8 +57,10 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// A checkpoint was decided meanwhile: who asked for it waits for one that is taken.
+    /// A checkpoint was decided in a round: who asked for it waits for one that is taken.
     is_missed: bool,
+    /// The newest checkpoint at which a replica was busy with another snapshot, and when another one is asked for instead.
+    left_out: Option<(Slot, Option<Time>)>,
     /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
     decided: Slot,
     /// Clients that asked for a checkpoint.
@@ -106,6 +108,22 @@ impl Checkpoints {
         }
     }
 
+    /// Another replica says for the first time that it holds the snapshot at `slot`. At the checkpoints since then it was busy with
+    /// that, unless it is behind.
+    pub(crate) fn other_was_busy(&mut self, slot: Slot) {
+        if let Some((newest, _)) = self.marks.back()
+            && *newest > slot
+        {
+            self.leave_out(*newest);
+        }
+    }
+
+    fn leave_out(&mut self, slot: Slot) {
+        if self.left_out.is_none_or(|(known, _)| known < slot) {
+            self.left_out = Some((slot, None));
+        }
+    }
+
     /// The log up to the newest stable snapshot.
     pub(crate) fn at_stable(&self) -> Weight {
         self.trimmed
@@ -148,7 +166,9 @@ impl Checkpoints {
             Some(taking) => taking.core.as_ref().map(|_| round.turn),
             None => round.ends(),
         });
-        Time::earlier(round, self.elsewhere.until())
+        let again = self.left_out.and_then(|(_, due)| due);
+        let again = again.filter(|_| !self.is_busy() && !self.is_submitted);
+        Time::earlier(again, Time::earlier(round, self.elsewhere.until()))
     }
 }
 
@@ -173,9 +193,28 @@ impl<O: Ordering> Replica<O> {
         }
         let leads = matches!(self.role, Role::Leader { .. });
         let is_missed = self.checkpoints.is_missed && !self.checkpoints.is_busy();
-        if leads && (is_missed || self.is_checkpoint_due()) || self.needs_checkpoint(now) {
+        let is_again = self.takes_again(now, leads);
+        if leads && (is_missed || is_again || self.is_checkpoint_due())
+            || self.needs_checkpoint(now)
+        {
             self.want_checkpoint();
         }
+    }
+
+    /// Whether it is time for a checkpoint in place of one that replicas left out, and that is not stable: once after each.
+    fn takes_again(&mut self, now: Time, leads: bool) -> bool {
+        let stable = self.agreement.stable();
+        let kept = &mut self.checkpoints;
+        kept.left_out.take_if(|(slot, _)| *slot <= stable);
+        let Some((_, due)) = &mut kept.left_out else {
+            return false;
+        };
+        if !leads {
+            *due = None;
+            return false;
+        }
+        let due = *due.get_or_insert(now + CHECKPOINT_AGAIN);
+        now >= due && !kept.is_busy() && kept.left_out.take().is_some()
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -251,6 +290,9 @@ impl<O: Ordering> Replica<O> {
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
         kept.is_missed = kept.is_round() && !is_still;
+        if kept.is_busy() && !kept.is_round() && !is_still {
+            kept.leave_out(slot);
+        }
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }

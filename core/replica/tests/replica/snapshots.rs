@@ -485,3 +485,35 @@ fn the_replicas_part_waits_for_outcomes_and_holds_none_of_later_slots() {
     assert!(image.replies[0].state.outcome().is_some());
     assert_eq!(payload("a"), "a");
 }
+
+/// Of two replicas one is busy at the checkpoint that a client asked for: the snapshots of the two would never meet.
+fn left_out_by(busy: usize) -> (World, Slot) {
+    let mut world = World::new(2);
+    let (first, second) = (0, 1);
+    world.link_up(first, second);
+    world.link_up(second, first);
+    world.nodes[busy].objects.answers_left = Some(0);
+    world.checkpoint(0);
+    let asked = world.checkpoint(0);
+    world.nodes[busy].objects.answers_left = None;
+    world.run();
+    (world, asked)
+}
+
+/// Claim rp-142.
+#[test]
+fn the_leader_asks_for_another_snapshot_in_place_of_one_that_a_replica_left_out() {
+    for busy in [0, 1] {
+        let (mut world, asked) = left_out_by(busy);
+        let status = world.nodes[busy].replica.status();
+        assert!(status.snapshot < asked && status.stable < asked, "n{busy}");
+        world.pass(limits::CHECKPOINT_AGAIN);
+        for node in &world.nodes {
+            let stable = node.replica.status().stable;
+            assert!(stable > asked, "n{busy} was busy: {stable}");
+        }
+        let last = world.shared.borrow().last();
+        world.pass(Duration::from_millis(10_000));
+        assert_eq!(world.shared.borrow().last(), last, "one is enough");
+    }
+}

@@ -63,9 +63,15 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let access = args.group.read()?;
     let timeout = seconds::duration(args.timeout);
     let explain = |error| explained(error, &access.endpoint, access.tls());
-    let client = access.connect(timeout).map_err(explain)?;
+    let is_for_any_state = args.read == Some(Freshness::Any);
+    let (client, level) = match is_for_any_state {
+        true => (access.connect_for_any_state(timeout), ReadLevel::Any),
+        false => (access.connect(timeout), ReadLevel::Confirmed),
+    };
+    let client = client.map_err(explain)?;
     let unanswered = |error| explain(CliError::call(error));
-    let found = client.find(Some(&args.object)).map_err(CliError::connect)?;
+    let found = client.find_reading(Some(&args.object), level);
+    let found = found.map_err(CliError::connect)?;
     let object = found.object;
     let Some(method) = &args.method else {
         return methods::list(&client, object, as_json);
@@ -85,7 +91,7 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     }
     let outcome = match answer {
         Answer::Read { outcome, slot, age } => {
-            if args.read == Some(Freshness::Any) {
+            if is_for_any_state {
                 eprintln!("as of slot {}, {} ms old", slot.0, age.as_millis());
             }
             outcome

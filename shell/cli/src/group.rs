@@ -105,8 +105,18 @@ impl GroupAccess {
 
     /// A client of the group. It may take as long to connect as each of its calls may.
     pub(crate) fn connect(&self, timeout: Duration) -> Result<Client, CliError> {
+        self.connected(timeout, false)
+    }
+
+    /// One that waits for no session, for reads of any state.
+    pub(crate) fn connect_for_any_state(&self, timeout: Duration) -> Result<Client, CliError> {
+        self.connected(timeout, true)
+    }
+
+    fn connected(&self, timeout: Duration, is_for_any_state: bool) -> Result<Client, CliError> {
         let options = DriverOptions {
             timeout,
+            is_for_any_state,
             tls: self.tls.clone(),
             ..DriverOptions::default()
         };

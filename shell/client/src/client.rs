@@ -127,10 +127,22 @@ impl Client {
     /// # Errors
     /// As [`Client::object`].
     pub fn find(&self, name: Option<&str>) -> Result<FoundObject, ConnectError> {
+        self.find_reading(name, ReadLevel::Confirmed)
+    }
+
+    /// As [`Client::find`], and asks the directory at this level.
+    ///
+    /// # Errors
+    /// As `find` has.
+    pub fn find_reading(
+        &self,
+        name: Option<&str>,
+        level: ReadLevel,
+    ) -> Result<FoundObject, ConnectError> {
         let first = self.shared.look(|driver| driver.object(name));
         match (first, name) {
             (Err(none @ ConnectError::NoSuchObject { .. }), Some(name)) => {
-                self.created_object(name)?.ok_or(none)
+                self.created_object(name, level)?.ok_or(none)
             }
             (found, _) => found.map(|object| {
                 let reads = ReadLevel::Confirmed;
@@ -140,14 +152,18 @@ impl Client {
     }
 
     /// An object that was created while the group ran: the directory knows it. `None` where there is none, or no directory.
-    fn created_object(&self, name: &str) -> Result<Option<FoundObject>, ConnectError> {
+    fn created_object(
+        &self,
+        name: &str,
+        level: ReadLevel,
+    ) -> Result<Option<FoundObject>, ConnectError> {
         let Ok(payload) = call::encode("find", &[Value::Text(name.to_owned())], &[]) else {
             return Ok(None);
         };
         let operation = Operation::Read {
             object: ObjectId::DIRECTORY,
             payload,
-            level: ReadLevel::Confirmed,
+            level,
         };
         let outcome = match self.perform(operation) {
             Ok(Answer::Read { outcome, .. } | Answer::Called(outcome)) => outcome,

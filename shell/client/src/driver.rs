@@ -34,6 +34,9 @@ pub struct DriverOptions {
     pub tls: Option<Arc<TlsClient>>,
     /// Where the secret of its session is kept, for a process after this one; `None`: nobody resumes it.
     pub session_file: Option<Arc<SessionFile>>,
+    /// Whether a client counts as connected before it has a session, which a majority decides. For reads of any state, which one node
+    /// answers; calls wait for the session.
+    pub is_for_any_state: bool,
 }
 
 impl Default for DriverOptions {
@@ -43,6 +46,7 @@ impl Default for DriverOptions {
             timeout: std::time::Duration::from_secs(30),
             tls: None,
             session_file: None,
+            is_for_any_state: false,
         }
     }
 }
@@ -191,10 +195,11 @@ impl Driver {
         self.session.is_open()
     }
 
-    /// Whether operations can begin: a session is open, or every node is up to answer reads and has no room for a session.
+    /// Whether operations can begin: a session is open, or every node is up to answer reads and has no room for a session; or there is a
+    /// connection, where that is enough.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.session.is_usable()
+        self.session.is_usable() || (self.options.is_for_any_state && self.session.is_connected())
     }
 
     /// What the client may count on.

@@ -71,3 +71,23 @@ fn a_client_tells_every_node_of_its_reads_and_loses_none_with_one_of_them() {
         assert_eq!(count(&client, object), Value::Int(sum), "with one fewer");
     }
 }
+
+#[test]
+fn any_state_is_read_as_long_as_one_node_is_up() {
+    let group = Group::start(&["--no-restart"]);
+    assert_eq!(group.add("5"), "5");
+    let nodes = group.status()["nodes"].as_array().unwrap().clone();
+    let leader = group.leader()["id"].clone();
+    let others = nodes.iter().filter(|node| node["id"] != leader);
+    for node in others {
+        signal(pid(node), "KILL");
+    }
+    let at = ["--endpoint", group.endpoint(), "--timeout", "5"];
+    let words = ["call", "counter", "get", "--read", "any"];
+    let any = run(&[&words[..], &at].concat());
+    assert_eq!(text(&any.stdout), "5\n", "{}", text(&any.stderr));
+    assert!(text(&any.stderr).contains("ms old"));
+    let at = ["--endpoint", group.endpoint(), "--timeout", "1"];
+    let confirmed = run(&[&["call", "counter", "get"], &at[..]].concat());
+    assert_ne!(confirmed.status.code(), Some(0));
+}

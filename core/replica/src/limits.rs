@@ -169,9 +169,9 @@ pub const POISON_CALLS: usize = 16;
 /// Bytes of an image that a replica encodes and writes in a second at the least: one that is slower is not waited for.
 pub const TURN_BYTES_PER_S: u64 = 32 << 20;
 
-/// How long the leader waits for a snapshot that replicas have left out, because they were busy with the one before, until it asks for
-/// another one.
-pub const CHECKPOINT_AGAIN: Duration = Duration::from_millis(500);
+/// Where replicas have left a snapshot out, because they were busy with the one before, the leader asks for another one so long after
+/// it is free: a quarter of the shortest turn, so that the others are free too.
+pub const CHECKPOINT_AGAIN: Duration = Duration::from_millis(250);
 
 /// How long replicas wait at least for one that encodes a large snapshot before them.
 pub const TURN_MIN: Duration = Duration::from_millis(1_000);

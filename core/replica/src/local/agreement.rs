@@ -335,7 +335,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         if self.agreement.report_of(from, report.slot).is_none() {
             self.fetch_missed(report.slot);
-            if self.view().replicas.contains(from) && !self.takes_turns() {
+            if self.view().replicas.contains(from) {
                 self.checkpoints.other_was_busy(report.slot);
             }
         }

@@ -57,9 +57,8 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// A checkpoint was decided in a round: who asked for it waits for one that is taken.
-    is_missed: bool,
-    /// The newest checkpoint at which a replica was busy with another snapshot, and when another one is asked for instead.
+    /// The newest checkpoint at which a replica was busy with another snapshot, and when another one is asked for instead, because
+    /// somebody may wait for it: set once this replica is free.
     left_out: Option<(Slot, Option<Time>)>,
     /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
     decided: Slot,
@@ -152,12 +151,7 @@ impl Checkpoints {
 
     /// Whether no other snapshot may be begun: one is being taken here, or a large one elsewhere.
     fn is_busy(&self) -> bool {
-        self.taking.is_some() || self.is_round()
-    }
-
-    /// Whether a large one may be being taken elsewhere.
-    fn is_round(&self) -> bool {
-        self.round.is_some() || self.elsewhere.until().is_some()
+        self.taking.is_some() || self.round.is_some() || self.elsewhere.until().is_some()
     }
 
     /// When this replica stops waiting for others that encode.
@@ -167,7 +161,7 @@ impl Checkpoints {
             None => round.ends(),
         });
         let again = self.left_out.and_then(|(_, due)| due);
-        let again = again.filter(|_| !self.is_busy() && !self.is_submitted);
+        let again = again.filter(|_| !self.is_submitted);
         Time::earlier(again, Time::earlier(round, self.elsewhere.until()))
     }
 }
@@ -192,11 +186,8 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         let leads = matches!(self.role, Role::Leader { .. });
-        let is_missed = self.checkpoints.is_missed && !self.checkpoints.is_busy();
         let is_again = self.takes_again(now, leads);
-        if leads && (is_missed || is_again || self.is_checkpoint_due())
-            || self.needs_checkpoint(now)
-        {
+        if leads && (is_again || self.is_checkpoint_due()) || self.needs_checkpoint(now) {
             self.want_checkpoint();
         }
     }
@@ -205,16 +196,17 @@ impl<O: Ordering> Replica<O> {
     fn takes_again(&mut self, now: Time, leads: bool) -> bool {
         let stable = self.agreement.stable();
         let kept = &mut self.checkpoints;
+        let is_busy = kept.is_busy();
         kept.left_out.take_if(|(slot, _)| *slot <= stable);
         let Some((_, due)) = &mut kept.left_out else {
             return false;
         };
-        if !leads {
+        if !leads || is_busy {
             *due = None;
             return false;
         }
         let due = *due.get_or_insert(now + CHECKPOINT_AGAIN);
-        now >= due && !kept.is_busy() && kept.left_out.take().is_some()
+        now >= due && kept.left_out.take().is_some()
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -289,8 +281,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.is_missed = kept.is_round() && !is_still;
-        if kept.is_busy() && !kept.is_round() && !is_still {
+        if kept.is_busy() && !is_still {
             kept.leave_out(slot);
         }
         if !kept.is_busy() && !is_still {

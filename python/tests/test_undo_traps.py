@@ -19,6 +19,9 @@ from quorate import _check, _undo
 
 HERE = str(Path(__file__).parent)
 
+KEPT_MAX = 16_384
+"""Calls that a host keeps; `KEPT_MAX` of `kept.rs`."""
+
 CHECK_SECONDS_MAX = 60.0
 """Of a check in which one undo does not end: each of sixty calls would take two seconds."""
 
@@ -165,6 +168,42 @@ def test_a_call_that_waits_leaves_nothing_to_what_began_at_another_instance(
     assert frames.ahead("put", 1)
     assert frames.ahead("take"), "it leaves no trace"
     assert "a call that waits has replaced" in frames.undo(2)
+
+
+def test_calls_are_kept_up_to_a_bound(host: Callable[..., Frames]) -> None:
+    frames = host("TryBefore", checks="never")
+    for _ in range(KEPT_MAX):
+        assert frames.ahead("add", 1)
+    assert not frames.ahead("add", 1)
+    # Everything before it is decided.
+    frames.call("add", 1)
+    assert frames.ahead("add", 1)
+
+
+def test_what_is_kept_leaves_memory_to_calls(
+    host: Callable[..., Frames], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUORATE_HOST_MEMORY", str(512 << 20))
+    frames = host("Copying", checks="never")
+    frames.call("fill", 1_000_000)
+    # Each copy has 8 MB.
+    told = [frames.ahead("put", place, 1) for place in range(40)]
+    assert told[0]
+    assert not told[-1]
+    assert frames.call("put", 0, 1) == 40
+
+
+@pytest.mark.parametrize("how", ["timer", "wake", "park", "publish"])
+def test_what_runs_before_a_call_does_nothing_that_calls_do(how: str, host: Callable[..., Frames]) -> None:
+    """Claim rp-146."""
+    frames, plain = host("Sneaking"), host("Sneaking", (1, "add"))
+    for each in (frames, plain):
+        each.call("wait", session=3)
+        each.ahead("add", how)
+        each.call("add", "")
+    assert frames.image() == plain.image()
+    assert frames.tick(10) == plain.tick(10)
+    assert frames.image() == plain.image()
 
 
 def test_items_and_slots_are_compared_after_every_undo() -> None:

@@ -263,3 +263,55 @@ class Picky(_Adding):
         self.total -= amount
         if amount < 5:
             self.log[0].pop()
+
+
+class Sneaking:
+    """What runs of its undo before a call does what only calls may."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.waiting: list[quorate.Caller] = []
+
+    def wait(self) -> object:
+        self.waiting.append(quorate.caller())
+        return quorate.park(timeout=30, default=-1)
+
+    def add(self, how: str) -> int:
+        self.total += 1
+        return self.total
+
+    @quorate.undoes(add)
+    def _undo_add(self, how: str) -> Generator[None, int, None]:
+        before = self.total
+        if how == "timer":
+            quorate.after(1, "add", "late")
+        if how == "wake":
+            self.waiting[0].wake(1)
+        if how == "park":
+            quorate.park(timeout=5)
+        if how == "publish":
+            quorate.publish("news", 1)
+        yield
+        self.total = before
+
+
+class Copying:
+    """Keeps much for each call."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def fill(self, count: int) -> int:
+        self.rows = [0] * count
+        return count
+
+    def put(self, place: int, value: int) -> int:
+        self.rows[place] = value
+        copies = [[*self.rows] for _ in range(20)]
+        return copies[-1].count(1)
+
+    @quorate.undoes(put)
+    def _undo_put(self, place: int, value: int) -> Generator[None, int, None]:
+        before = [*self.rows]
+        yield
+        self.rows = before

@@ -363,7 +363,7 @@ impl<'py> Server<'py> {
     ) -> Aside<T> {
         numbers::begin_aside();
         steps::begin(self.budget_of(object));
-        let done = environment::apart(|| run(&self.host));
+        let done = kept_agendas::as_read(object, || environment::apart(|| run(&self.host)));
         let is_spent = steps::end();
         let is_numbered = numbers::end_aside(self.host.py()) > 0;
         Aside {

@@ -12,8 +12,9 @@ impl OtherProcess {
     pub(super) fn watch(&mut self, activity: Activity, now: Instant) {
         let since = self.watch.look(activity, now);
         if activity.is_undo {
-            if since >= KEEP_PATIENCE {
-                self.undo_is_late(KEEP_PATIENCE);
+            let limit = self.config.call_timeout.unwrap_or(KEEP_PATIENCE);
+            if since >= limit.min(KEEP_PATIENCE) {
+                self.undo_is_late(limit.min(KEEP_PATIENCE));
             }
             return;
         }

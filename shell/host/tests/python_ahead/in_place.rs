@@ -296,6 +296,46 @@ fn undos_that_fail_one_after_the_other_cost_a_start_each_and_no_more() {
     assert_eq!(read(&mut host, "total"), returned_int(41));
 }
 
+/// The next process has nothing of what is undone, whenever that comes.
+#[test]
+fn what_is_undone_while_an_undo_has_the_host_start_anew_is_gone() {
+    for method in ["peek", "barge"] {
+        let mut host = ledger();
+        host.speculate(Slot(2), stamp(2), one("deposit", &[5]));
+        host.speculate(Slot(3), stamp(3), one(method, &[10]));
+        until(&mut host, |event| matches!(event, HostEvent::Down { .. }));
+        host.undo(Slot(1));
+        host.speculate(Slot(2), stamp(2), one("deposit", &[7]));
+        let seen = until_executed(&mut host, 2);
+        assert!(seen.contains(&executed(2, 8)), "{seen:?}");
+        assert!(
+            seen.contains(&HostEvent::Undone { after: Slot(1) }),
+            "{seen:?}"
+        );
+        host.undo(Slot(1));
+        until_undone(&mut host, 1);
+        assert_eq!(read(&mut host, "total"), returned_int(1));
+    }
+}
+
+#[test]
+fn what_is_undone_further_while_it_is_being_undone_is_gone() {
+    for last in ["deposit", "linger", "leave"] {
+        let mut host = ledger();
+        for (method, slot) in ["deposit", "deposit", last].iter().zip(2..) {
+            host.speculate(Slot(slot), stamp(slot), one(method, &[10]));
+        }
+        until_executed(&mut host, 4);
+        host.undo(Slot(3));
+        host.undo(Slot(1));
+        host.speculate(Slot(2), stamp(2), one("deposit", &[7]));
+        let seen = until_executed(&mut host, 2);
+        assert!(seen.contains(&executed(2, 8)), "{seen:?}");
+        assert!(blamed(&seen).is_empty(), "{seen:?}");
+        assert_eq!(read(&mut host, "total"), returned_int(8));
+    }
+}
+
 /// A read that was asked of the state that is undone is answered before that is told, so that the replica asks again.
 #[test]
 fn a_read_of_the_undone_state_is_answered_before_it_is_told_as_undone() {

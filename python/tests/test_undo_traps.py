@@ -15,7 +15,7 @@ from test_early import counter
 
 import quorate
 import quorate.testing
-from quorate import _check, _undo
+from quorate import _check, _host, _undo
 
 HERE = str(Path(__file__).parent)
 
@@ -132,6 +132,16 @@ def test_what_changes_the_object_before_a_call_ends_the_host_before_the_call(
     frames = host(name, (1, "add"), checks="never")
     assert not frames.ahead("add", 1)
     assert frames.call("add", 1) == 2
+
+
+def test_an_undo_that_lies_is_not_used_for_any_object_of_the_class() -> None:
+    host = _host.Host(-1)
+    host._classes = {1: undo_traps.TryBefore, 2: undo_traps.TryBefore, 3: undo_traps.Copying}
+    assert host.undo_methods() == {1: {"add"}, 2: {"add"}, 3: {"put"}}
+    host.distrust(2, "add")
+    # Others are created later.
+    assert host.undo_methods() == {3: {"put"}}
+    assert host.undo_methods([1]) == {}
 
 
 def test_an_undo_that_ends_its_trial_is_not_used_again(host: Callable[..., Frames]) -> None:

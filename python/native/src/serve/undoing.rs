@@ -117,10 +117,12 @@ impl<'py> Server<'py> {
         }
         let class = target.get_type_ptr() as usize;
         let is_trial = self.undoing.is_trial_due(class, method);
-        let is_compared = is_trial || {
-            let runs = self.host.call_method1("runs_before", (&target, method))?;
-            runs.extract::<bool>()? && self.undoing.is_first_comparison(class, method)
-        };
+        let is_first = self.undoing.is_first_comparison(class, method);
+        let is_compared = is_trial
+            || is_first && {
+                let runs = self.host.call_method1("runs_before", (&target, method))?;
+                runs.extract::<bool>()?
+            };
         let began = Instant::now();
         let asked = (&target, call.method, call.args, kwargs, is_compared);
         self.activity.undoes();

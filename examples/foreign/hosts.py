@@ -58,7 +58,7 @@ class Host:
         self._stream = ours
         ours.settimeout(ANSWER_S)
         activity = os.memfd_create("activity")
-        os.truncate(activity, 24)
+        os.truncate(activity, 32)
         own = {
             "PYTHONHASHSEED": str(HASH_SEED),
             "QUORATE_HOST_PARENT": str(os.getpid()),

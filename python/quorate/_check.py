@@ -119,10 +119,11 @@ class Check:
         self._methods: dict[str, Method] = {}
         self._lines: dict[str, int] = {}
         self._class = plan.path.partition(":")[2]
+        self._cls: type = object
 
     def run(self) -> Report:
         """Check; raises Unfit when there is no instance to check."""
-        cls = _lint.class_of(self._plan.path, self._plan.paths)
+        cls = self._cls = _lint.class_of(self._plan.path, self._plan.paths)
         self._found = list(_lint.lint(cls) if self._plan.reads_source else _undo.problems(cls))
         for each in self._found:
             self._lines.setdefault(each.function.rpartition(".")[2], each.line)
@@ -157,19 +158,25 @@ class Check:
     def _explore(self) -> dict[str, Any]:
         """The first process; methods that do not end, or end it, are named and left out."""
         without: list[str] = []
+        without_undo: list[str] = []
         while True:
             calls = [[name, _native.dumps([args, kwargs])] for name, args, kwargs in self._plan.given]
             calls = [call for call in calls if call[0] not in without]
             request = {"does": "explore", "calls": calls, "without": without, "count": self._plan.calls}
+            request["without_undo"] = without_undo
             reply = self._ask({**request, "keeps_images": True}, SEED, stir=0)
             told = reply.answer
             self._learn(reply.methods)
             if told is not None and told["unfit"]:
                 raise Unfit(": ".join(told["unfit"]))
-            is_last = len(without) >= LEFT_OUT_MAX
+            is_last = len(without) + len(without_undo) >= LEFT_OUT_MAX
             if told is None:
                 if is_last or not reply.method:
                     raise Unfit(reply.reason)
+                if reply.is_undoing:
+                    self._ended_undoing(reply.method, reply.words)
+                    without_undo.append(reply.method)
+                    continue
                 self._leave_out(reply.method, reply.rule, reply.words, reply.fix)
                 without.append(reply.method)
                 continue
@@ -261,6 +268,12 @@ class Check:
             fix = "give back all that the call has changed, in its order, or remove @quorate.undoes"
             reason = f"`{own}` does not undo `{name}`: {wrong}"
             self._found.append(Found("problem", "undo", shown_path(file), line, function, reason, fix))
+
+    def _ended_undoing(self, name: str, words: str) -> None:
+        """What undoes a method has ended its process, or had to be ended."""
+        undo = _undo.undos_of(self._cls)[name]
+        place = undo.__code__
+        self._not_undone(name, f"it {words}", undo.__name__, place.co_filename, place.co_firstlineno)
 
     def _lost(self, name: str, why: str, *, is_new: bool) -> None:
         """The state after a call cannot be kept; only of the first call is that news."""

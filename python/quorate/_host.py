@@ -81,6 +81,8 @@ class Host:
         self._created: _created.Created | None = None
         self._own: dict[int, bytes] = {}
         self._unreliable: set[tuple[int, str]] = set()
+        self._distrusted: set[tuple[type, str]] = set()
+        self._undos_tried: dict[int, tuple[type, _undo.Kept]] = {}
         _raised.clean = self._clean
 
     def prepare(self, hello: bytes) -> Prepared:
@@ -336,22 +338,51 @@ class Host:
         with _names.restoring():
             return _native.load_state(image)
 
-    def undo_methods(self) -> dict[int, set[str]]:
-        """Methods of each object whose calls its class can undo, and has not failed to."""
-        return {
-            number: {name for name in _undo.undos_of(cls) if (number, name) not in self._unreliable}
-            for number, cls in self._classes.items()
+    def undo_methods(self, numbers: list[int] | None = None) -> dict[int, set[str]]:
+        """Methods of these objects, or of all, whose calls the class can undo, and has not failed to."""
+        classes = {
+            number: self._classes[number] for number in (self._classes if numbers is None else numbers)
         }
+        for number, method in self._unreliable:
+            if number in classes:
+                # What the class says is wrong for its other objects too.
+                self._distrusted.add((classes[number], method))
+        found = {
+            number: {name for name in _undo.undos_of(cls) if (cls, name) not in self._distrusted}
+            for number, cls in classes.items()
+        }
+        return {number: methods for number, methods in found.items() if methods}
+
+    def distrust(self, number: int, method: str) -> None:
+        """Undo this method of the object's class no more."""
+        self._unreliable.add((number, method))
 
     def is_declared_read(self, target: Any, method: str) -> bool:
         """Whether a call changes nothing, as the class declares."""
         return _data_model.is_readonly(type(target), method)
 
     def keep_call(
-        self, target: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], is_trial: bool
-    ) -> _undo.Kept:
-        """What is needed to undo a call that is about to run."""
-        return _undo.keep(target, method, args, kwargs, is_trial)
+        self, target: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], takes_digest: bool
+    ) -> _undo.Kept | None:
+        """What is needed to undo a call that is about to run; None where it cannot be kept.
+
+        Raises where the object may have changed.
+        """
+        try:
+            return _undo.keep(target, method, args, kwargs, takes_digest)
+        except _undo.NotUndone:
+            raise
+        except Exception:
+            # What no call was made for raises too, as the call itself will: the object is what it was.
+            return None
+
+    def not_kept(self, target: Any, method: str, error: BaseException) -> str:
+        """Why the object may have changed before a call, and what to mend."""
+        return _undo.why_not_kept(type(target), method, error)
+
+    def runs_before(self, target: Any, method: str) -> bool:
+        """Whether something of an undo runs before the call."""
+        return inspect.isgeneratorfunction(_undo.undos_of(type(target)).get(method))
 
     def undo_call(self, target: Any, kept: _undo.Kept) -> None:
         """Undo a call, and compare."""
@@ -377,18 +408,20 @@ class Host:
             _undo.try_in_child(target, kept, writer, self._stream, parent)
         os.close(writer)
         self._children[reader] = child
+        self._undos_tried[reader] = type(target), kept
         return reader
 
-    def tried_undo(self, reader: int) -> str | None:
+    def tried_undo(self, reader: int, wait_s: float) -> str | None:
         """None while that process works, else what it has found: empty if nothing."""
-        if not select.select([reader], [], [], 0)[0]:
+        if not select.select([reader], [], [], wait_s)[0]:
             return None
+        cls, kept = self._undos_tried.pop(reader)
         with os.fdopen(reader, "rb") as pipe:
-            reason = pipe.read().decode(errors="replace")
-        _, status = os.waitpid(self._children.pop(reader), 0)
-        if status != 0 and not reason:
-            return f"an undo does not end within {_undo.TRIAL_SECONDS} s, or ends its process: not used"
-        return reason
+            told = pipe.read()
+        os.waitpid(self._children.pop(reader), 0)
+        if told == _undo.RIGHT:
+            return ""
+        return told.decode(errors="replace") or _undo.ended_in_trial(cls, kept)
 
     def way_of(self, cls: type, method: str) -> Callable[..., Any] | None:
         """What to call for a name that a caller sent; see `_data_model.way_of`."""

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from quorate import _data_model, _environment, _host, _names, _native, _reads, _undo, _waiting
+from quorate import _data_model, _environment, _host, _names, _native, _reads, _time_limit, _undo, _waiting
 from quorate._errors import NotReadOnly, UnsupportedValue
 
 Place = tuple[int, int]
@@ -117,8 +117,21 @@ class OwnObjects:
         with _names.restoring():
             copy = _native.load_state(image)
         given = _native.loads(payload)[1:]
-        with self._inside(*stamp, *place):
-            wrong = _undo.try_on(copy, method, given, lambda: self._made(copy, method, args, kwargs))
+        part: _undo.Part = "undo"
+        wrong = ""
+        try:
+            with _time_limit.Limit(_undo.TRIAL_SECONDS) as limit, self._inside(*stamp, *place):
+
+                def enter(next_part: _undo.Part) -> None:
+                    nonlocal part
+                    part = next_part
+                    limit.begin(is_limited=part == "undo")
+
+                wrong = _undo.try_on(
+                    copy, method, given, lambda: self._made(copy, method, args, kwargs), enter
+                )
+        except _time_limit.TimeIsUp:
+            wrong = f"it does not end within {_undo.TRIAL_SECONDS} s"
         if wrong:
             told = f"`{own.__name__}` of {self._cls.__name__} does not undo `{method}`: {wrong}"
             raise _undo.NotUndone(f"{told}. Mend it, or remove @quorate.undoes")

@@ -24,6 +24,11 @@ CALL_SECONDS = 2.0
 IMAGES_BYTES_MAX = 32 << 20
 """Of kept images, which name the attribute that differs; beyond it only digests are compared."""
 
+CALLS, UNDOES = "calls", "undoes"
+"""What is said before code of the class runs: of a method, or of how it is undone."""
+
+ENDLESS_UNDO = "it does not end within two seconds"
+
 ALIASES_MAX = 100
 """Containers that are watched; one is enough to say it."""
 
@@ -63,6 +68,8 @@ class Trial:
         self._images_left = IMAGES_BYTES_MAX
         self._unkept = ""
         self._returned_earlier: dict[int, tuple[Any, bytes]] = {}
+        self._without: set[str] = set()
+        """Methods whose undo was found to be wrong: it is not tried again."""
         self.cls: type = object
         self.target: Any = None
         self.refused = ""
@@ -121,7 +128,7 @@ class Trial:
     def methods(self) -> list[Answer]:
         """What is known of each method before it is called."""
         told = []
-        for name in _reads.public_methods(self.cls):
+        for name in self._names():
             finding = _reads.find(self.target, name)
             file, line = _place(getattr(self.cls, name))
             told.append(
@@ -130,39 +137,53 @@ class Trial:
             )
         return told
 
+    def _names(self) -> list[str]:
+        """Public methods, and the special ones that are undone: nobody else calls those here."""
+        public = _reads.public_methods(self.cls)
+        return public + [name for name in _undo.undos_of(self.cls) if name not in public]
+
     def step(self, index: int, method: str, payload: bytes) -> Answer:
         """One call, and what came of it."""
-        self.say("calls", method)
         # As a batch of its own: time rises, and chance is that of the call.
         place = (START_NS + (index + 1) * 1_000_000_007, 99, index + 1, 0)
         unlike = self._try_undo(place, method, payload)
+        self.say(CALLS, method)
         _native.set_environment(*place)
         return {"payload": payload, "undo": unlike} | self.perform(method, *_native.loads(payload))
 
     def _try_undo(self, place: tuple[int, int, int, int], method: str, payload: bytes) -> list[Any]:
         """What is wrong with how a call is undone, and where that stands; nothing if nothing is."""
-        undo = _undo.undos_of(self.cls).get(method)
+        undo = _undo.undos_of(self.cls).get(method) if method not in self._without else None
         image = self.image() if undo is not None and self._request["does"] == "explore" else None
         if undo is None or image is None:
             return []
-        target = self.target
+        target, part = self.target, "undo"
+
+        def enter(next_part: _undo.Part) -> None:
+            nonlocal part
+            part = next_part
+            self.say(UNDOES if part == "undo" else CALLS, method)
+            signal.setitimer(signal.ITIMER_REAL, CALL_SECONDS, 0.1)
+
         self.restore(image)
         _native.set_environment(*place)
-        signal.setitimer(signal.ITIMER_REAL, CALL_SECONDS, 0.1)
         _environment.refuse_effects(True)
         try:
             args, kwargs = _native.loads(payload)
             given: Any = _native.loads(payload)
-            wrong = _undo.try_on(self.target, method, given, lambda: self._call(method, args, kwargs))
+            wrong = _undo.try_on(self.target, method, given, lambda: self._call(method, args, kwargs), enter)
         except _Endless:
-            wrong = ""
+            wrong = ENDLESS_UNDO if part == "undo" else ""
         except BaseException as error:
-            wrong = f"it raised {_making.one_line(error)}" if isinstance(error, Exception) else ""
+            wrong = f"it raised {_making.one_line(error)}" if part == "undo" else ""
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             _environment.refuse_effects(False)
             self.target = target
-        return [wrong, undo.__name__, *_place(undo)] if wrong else []
+        if not wrong:
+            return []
+        self._without.add(method)
+        return [wrong, undo.__name__, *_place(undo)]
 
     def perform(self, method: str, args: list[Any], kwargs: dict[str, Any]) -> Answer:
         """One call in the environment that there is."""
@@ -236,11 +257,12 @@ class Trial:
     def explore(self) -> Answer:
         """Given calls first, then guessed ones."""
         request = self._request
+        self._without.update(request["without_undo"])
         guesser = _guesses.Guesser(request["seed"])
         steps = [
             self.step(index, method, payload) for index, (method, payload) in enumerate(request["calls"])
         ]
-        names = [name for name in _reads.public_methods(self.cls) if name not in request["without"]]
+        names = [name for name in self._names() if name not in request["without"]]
         unguessed: dict[str, str] = {}
         chooser = random.Random(request["seed"])
         while len(steps) < request["count"] and len(unguessed) < len(names):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from quorate import _native
-from quorate._trial import CALL_SECONDS, send
+from quorate._trial import CALL_SECONDS, CALLS, UNDOES, send
 
 CALL_SECONDS_MAX = CALL_SECONDS + 1.0
 """For a call: the alarm inside is to ring first, because it leaves what the calls before have shown."""
@@ -55,21 +55,21 @@ class Answers:
         self.said: dict[str, Any] = {}
         """The newest content of each word that is no answer: `methods`, `pid`, `calls`."""
         self.is_calling = False
+        self.is_undoing = False
 
     @property
     def method(self) -> str:
         """The method that was called last."""
-        return str(self.said.get("calls", ""))
+        return str(self.said.get(UNDOES if self.is_undoing else CALLS, ""))
 
     def next(self) -> Any:
         """The next answer; raises NoAnswer."""
         while True:
             limit = self._call_seconds if self.is_calling else self._step_seconds
             word, content = self._message(time.monotonic() + limit)
+            self.is_calling, self.is_undoing = word in (CALLS, UNDOES), word == UNDOES
             if word == "answer":
-                self.is_calling = False
                 return content
-            self.is_calling = word == "calls"
             self.said[word] = content
 
     def _message(self, deadline: float) -> tuple[str, Any]:
@@ -111,6 +111,8 @@ class Reply:
     """Whether the call had not returned."""
     is_stuck: bool = False
     """Whether the process did not go on."""
+    is_undoing: bool = False
+    """Whether what undoes that call ran, and not the method itself."""
 
     @property
     def rule(self) -> str:
@@ -176,4 +178,4 @@ def _reply(answers: Answers) -> Reply:
     except NoAnswer as why:
         is_stuck = why.is_stuck
     methods = answers.said.get("methods", [])
-    return Reply(answer, methods, answers.method, answers.is_calling, is_stuck)
+    return Reply(answer, methods, answers.method, answers.is_calling, is_stuck, answers.is_undoing)

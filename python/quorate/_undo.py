@@ -6,6 +6,9 @@ to be undone says how, that happens in the process that has the object; else the
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import dis
 import functools
 import inspect
 import os
@@ -13,7 +16,7 @@ import signal
 import types
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, NoReturn, ParamSpec, TypeVar, overload
 
 from quorate import _data_model, _environment, _making, _names, _native, _on_disk, _options, _steps
 from quorate._findings import Found, Level, shown_path
@@ -34,8 +37,27 @@ TRIAL_SECONDS = 5
 PLAIN = (bool, int, str, bytes, types.NoneType)
 """Values that are compared by value whenever a call is undone, as are floats."""
 
-SIZED = (list, dict, set, bytearray)
+SIZED = (
+    *(list, dict, set, bytearray),
+    *(collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter),
+)
 """Containers whose length is compared then."""
+
+RIGHT = b"="
+"""What a process that tries an undo tells if it finds nothing: one that is ended meanwhile tells nothing."""
+
+
+HEAP_TYPE = 1 << 9
+"""The flag of classes that are not built in."""
+
+DELEGATING = ("SEND", "GET_YIELD_FROM_ITER")
+"""Instructions of a generator that yields what another one does."""
+
+Part = Literal["undo", "call"]
+"""Whose code runs in a trial."""
+
+
+SPENT = "it does not end: it took more steps than a call may"
 
 
 class NotUndone(AssertionError):
@@ -80,7 +102,8 @@ def undoes(method: Any, /) -> Any:
 
     It gets what the call returned, then the call's arguments. One that needs to know what was before the call
     is a generator with the same arguments as the method: it runs up to its `yield` before the call, where it
-    must change nothing, and goes on from there, with what the call returned, only if the call is undone.
+    must change nothing, and goes on from there, with what the call returned, only if the call is undone. Its
+    `yield` stands in no `try` or `with`, whose end would run when the call is decided.
 
     >>> class Account:
     ...     def __init__(self) -> None:
@@ -190,6 +213,9 @@ def _wrong(cls: type, undo: types.FunctionType, name: str) -> tuple[Level | None
         return "problem", f"clients could call `{own}`, which undoes `{name}`", f"call it `_{own}`"
     if inspect.iscoroutinefunction(undo) or inspect.isasyncgenfunction(undo):
         return "problem", f"`{own}` is async, and undoing does not wait", "write it without async"
+    if _runs_when_closed(undo):
+        reason = f"the `yield` of `{own}` stands in a `try` or `with`, or in another generator"
+        return "problem", f"{reason}: what ends that would run when the call is decided", "write it outside"
     wanted = _parameters(method)
     wanted = wanted if inspect.isgeneratorfunction(undo) else ["result", *wanted]
     if not _takes(undo, wanted):
@@ -200,6 +226,20 @@ def _wrong(cls: type, undo: types.FunctionType, name: str) -> tuple[Level | None
         reason = f"`{own}` undoes a `{name}` that a class below has replaced: it is not used"
         return "note", reason, f"write another one beside the `{name}` that runs"
     return None, "", ""
+
+
+def _runs_when_closed(undo: types.FunctionType) -> bool:
+    """Whether code of a generator would run if it were closed at a `yield`."""
+    if not inspect.isgeneratorfunction(undo):
+        return False
+    code: Any = dis.Bytecode(undo)
+    instructions = list(code)
+    if any(each.opname in DELEGATING for each in instructions):
+        return True
+    handlers = {each.offset for each in instructions if each.opname == "PUSH_EXC_INFO"}
+    guarded = [(each.start, each.end) for each in code.exception_entries if each.target in handlers]
+    yields = [each.offset for each in instructions if each.opname == "YIELD_VALUE"]
+    return any(start <= at < end for at in yields for start, end in guarded)
 
 
 def _depth(cls: type, function: types.FunctionType) -> int:
@@ -252,18 +292,45 @@ class Kept:
 
 
 def keep(target: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], takes_digest: bool) -> Kept:
-    """Before a call: what is needed to undo it, and to see that it was."""
+    """Before a call: what is needed to undo it, and to see that it was.
+
+    Raises NotUndone if the object is not what it was, or if that is unknown; after any other exception it is,
+    as far as that shows.
+    """
     undo = undos_of(type(target))[method]
     kept = Kept(method, undo, args, kwargs, _look(target))
     if takes_digest:
-        image = _native.dump_state(target)
-        kept.digest = _native.digest(image)
-        kept.image = image if len(image) <= IMAGE_BYTES_MAX else b""
+        _take_digest(target, kept)
     if inspect.isgeneratorfunction(undo):
         kept.generator = undo(target, *args, **kwargs)
-        if next(kept.generator, _ENDED) is _ENDED:
-            raise NotUndone("it ends before its `yield`")
+        _begin(target, kept, kept.generator)
     return kept
+
+
+def _take_digest(target: Any, kept: Kept) -> None:
+    try:
+        image = _native.dump_state(target)
+    except Exception:
+        # A state that has no image has no snapshots either, which is reported there.
+        return
+    kept.digest = _native.digest(image)
+    kept.image = image if len(image) <= IMAGE_BYTES_MAX else b""
+
+
+def _begin(target: Any, kept: Kept, generator: Generator[None, Any, None]) -> None:
+    """Run what comes before the `yield`, after which the object is what it was."""
+    try:
+        is_over = next(generator, _ENDED) is _ENDED
+    except BaseException as error:
+        changed = _changed(target, kept)
+        if changed:
+            raise NotUndone(f"it changes the object before its `yield`, and raises: {changed}") from error
+        raise
+    changed = _changed(target, kept)
+    if changed:
+        raise NotUndone(f"it changes the object before its `yield`: {changed}")
+    if is_over:
+        raise NotUndone("it ends before its `yield`")
 
 
 _ENDED = object()
@@ -273,7 +340,9 @@ def undo(target: Any, kept: Kept) -> None:
     """Undo a call. Raises NotUndone if the object is not what it was, as far as that shows."""
     generator = kept.generator
     if generator is None:
-        kept.undo(target, kept.result, *kept.args, **kept.kwargs)
+        returned = kept.undo(target, kept.result, *kept.args, **kept.kwargs)
+        if isinstance(returned, types.GeneratorType | types.CoroutineType):
+            raise NotUndone("it returns what nothing runs: mark the function that has the `yield`")
     else:
         try:
             generator.send(kept.result)
@@ -286,25 +355,34 @@ def undo(target: Any, kept: Kept) -> None:
         raise NotUndone(changed)
 
 
-def try_on(target: Any, method: str, given: tuple[Any, Any], call: Callable[[], Any]) -> str:
+def try_on(
+    target: Any,
+    method: str,
+    given: tuple[Any, Any],
+    call: Callable[[], Any],
+    enter: Callable[[Part], None],
+) -> str:
     """Make a call on a copy of an object and undo it; what is wrong then, or nothing.
 
     A call that raises is not undone by what the class says, nor is one of whose result something was drawn.
+    `enter` is told whose code runs next.
     """
-    before = _native.dump_state(target)
     args, kwargs = given
+    enter("undo")
     try:
         kept = keep(target, method, tuple(args), kwargs, True)
+    except NotUndone as error:
+        return str(error)
     except Exception as error:
         return f"it raised {_making.one_line(error)} before its `yield`"
-    if _native.dump_state(target) != before:
-        return "it changes the object before its `yield`"
+    enter("call")
     try:
         kept.result = call()
     except Exception:
         return ""
     if hasattr(kept.result, "__next__"):
         return ""
+    enter("undo")
     try:
         undo(target, kept)
     except NotUndone as error:
@@ -316,23 +394,61 @@ def try_on(target: Any, method: str, given: tuple[Any, Any], call: Callable[[], 
 
 def why(target: type, kept: Kept, error: BaseException) -> str:
     """What a host tells of an undo that failed: where, what, and what to do."""
-    own = getattr(kept.undo, "__name__", "it")
+    return _told(target, kept.undo, kept.method, error)
+
+
+def why_not_kept(target: type, method: str, error: BaseException) -> str:
+    """The same of one that failed before the call."""
+    return _told(target, undos_of(target)[method], method, error)
+
+
+def _told(target: type, undo: Callable[..., Any], method: str, error: BaseException) -> str:
+    own = getattr(undo, "__name__", "it")
     if isinstance(error, _steps.Spent):
-        what = "it does not end: it took more steps than a call may"
+        what = SPENT
     elif isinstance(error, NotUndone):
         what = str(error)
     else:
         what = f"it raised {_making.one_line(error)}"
     return (
-        f"`{own}` of {target.__name__} does not undo `{kept.method}`: {what}; this host does without it from "
+        f"`{own}` of {target.__name__} does not undo `{method}`: {what}; this host does without it from "
         "here on, and starts anew instead. Mend it (`quorate check` tries it), or remove @quorate.undoes"
     )
 
 
 def _look(target: Any) -> dict[str, tuple[Any, int]]:
-    """The attributes, each with its length if that can change."""
+    """The attributes, each with its length if that can change, and how many items the object has itself."""
     attributes: dict[str, Any] = getattr(target, "__dict__", {})
-    return {name: (value, len(value) if type(value) in SIZED else -1) for name, value in attributes.items()}
+    seen = {name: (value, len(value) if type(value) in SIZED else -1) for name, value in attributes.items()}
+    slots, items = _layout(type(target))
+    for name, slot in slots:
+        with contextlib.suppress(AttributeError):
+            value = slot.__get__(target, type(target))
+            seen[name] = (value, len(value) if type(value) in SIZED else -1)
+    for kind in items:
+        seen[f"its items as a {kind.__name__}"] = (kind, kind.__len__(target))
+    return seen
+
+
+Layout = tuple[list[tuple[str, types.MemberDescriptorType]], list[Any]]
+
+
+def _layout(cls: type) -> Layout:
+    """Where objects of the class keep what is not in their `__dict__`: slots, and a container's items."""
+    return _layout_of(cls)
+
+
+@functools.cache
+def _layout_of(cls: Hashable) -> Layout:
+    assert isinstance(cls, type)
+    members = [(name, member) for base in cls.__mro__ for name, member in vars(base).items()]
+    slots = [
+        (name, member)
+        for name, member in members
+        if isinstance(member, types.MemberDescriptorType) and member.__objclass__.__flags__ & HEAP_TYPE
+    ]
+    items = [kind for kind in (list, dict, set, bytearray, collections.deque) if issubclass(cls, kind)]
+    return slots, items
 
 
 def _changed(target: Any, kept: Kept) -> str:
@@ -343,7 +459,10 @@ def _changed(target: Any, kept: Kept) -> str:
             return f"`{_making.plain(name)}` is not what it was before the call"
     if not kept.digest:
         return ""
-    image = _native.dump_state(target)
+    try:
+        image = _native.dump_state(target)
+    except Exception as error:
+        return f"the state is no longer one that is kept: {_making.one_line(error)}"
     if _native.digest(image) == kept.digest:
         return ""
     return f"{_differs(target, kept.image)} is not what it was before the call, or not in its order"
@@ -399,6 +518,13 @@ def try_in_child(target: Any, kept: Kept, writer: int, stream: int, parent: int)
             _native.apart(lambda: undo(target, kept))
         except BaseException as error:
             os.write(writer, why(type(target), kept, error).encode(errors="backslashreplace")[:4096])
+        else:
+            os.write(writer, RIGHT)
     finally:
         # Whatever was raised, and wherever: this process must not go on as a second host.
         os._exit(0)
+
+
+def ended_in_trial(cls: type, kept: Kept) -> str:
+    """What a host tells of an undo that ended the process which tried it, or did not end."""
+    return why(cls, kept, NotUndone(f"it ends its process, or does not end within {TRIAL_SECONDS} s"))

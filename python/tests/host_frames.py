@@ -32,12 +32,12 @@ STEP_NS = 20_000_000
 class Frames:
     """One host with one object, whose number is 1."""
 
-    def __init__(self, path: str, unreliable: tuple[tuple[int, str], ...] = ()) -> None:
+    def __init__(self, path: str, unreliable: tuple[tuple[int, str], ...] = (), checks: str = "all") -> None:
         self._slot, self._wall_ns = 0, START_NS
         self._stream, theirs = socket.socketpair()
         self._stream.settimeout(PATIENCE_S)
         activity = os.memfd_create("activity")
-        os.truncate(activity, 24)
+        os.truncate(activity, 32)
         own = {"PYTHONHASHSEED": "0", "QUORATE_HOST_PARENT": str(os.getpid()), "TZ": "UTC"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "quorate._host"],
@@ -58,7 +58,7 @@ class Frames:
             "sandbox": False,
             "scratch": "",
             "quiet": 0,
-            "checks": "all",
+            "checks": checks,
             "liars": [],
             "unreliable": [list(each) for each in unreliable],
             "objects": [[1, "object", path, [[], {}], 0]],
@@ -81,14 +81,22 @@ class Frames:
 
     def ahead(self, method: str, *args: Any, number: int = 1, session: int = 1) -> bool:
         """Make a call in a slot that is not decided, nor any before it; whether the host can undo it."""
+        self._send_ahead(method, args, number, session)
+        kind, _ = self._either(EXECUTED, EXECUTED_UNDOABLE)
+        return kind == EXECUTED_UNDOABLE
+
+    def ahead_fails(self, method: str, *args: Any) -> str:
+        """Make one before which the host ends; why it does."""
+        self._send_ahead(method, args, 1, 1)
+        return self._either(UNDO_FAILED)[1][8:].decode()
+
+    def _send_ahead(self, method: str, args: tuple[Any, ...], number: int, session: int) -> None:
         payload = _native.dump_call(method, args, {})
         self._slot += 1
         self._wall_ns += STEP_NS
         head = struct.pack("<QQQQIIB", 0, self._slot, self._wall_ns, self._slot * 7919, 1, 0, CALL)
         call = struct.pack("<QQII", session, self._slot, number, len(payload)) + payload
         self._send(EXECUTE_AHEAD, head + call)
-        kind, _ = self._either(EXECUTED, EXECUTED_UNDOABLE)
-        return kind == EXECUTED_UNDOABLE
 
     def undo(self, slots: int) -> str:
         """Undo the last slots; why the host cannot, or nothing."""

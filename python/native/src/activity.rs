@@ -1,13 +1,14 @@
 //! The activity: which call is being executed, in memory shared with the node.
 //!
-//! The node reads it after this process died or while it seems to hang. Three words: number of the
-//! activity, slot (0 while idle, all ones for a query), index (of a query the lower half of its id) and object.
+//! The node reads it after this process died or while it seems to hang. Four words: number of the
+//! activity, slot (0 while idle, all ones for a query), index (of a query the lower half of its id) and object, and whether
+//! what undoes the call runs, not the call itself.
 
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const WORDS: usize = 3;
+const WORDS: usize = 4;
 
 /// The value in place of a slot while a query is answered.
 pub(crate) const QUERY: u64 = u64::MAX;
@@ -18,7 +19,7 @@ pub(crate) struct SharedActivity {
 }
 
 impl SharedActivity {
-    /// Maps the memory behind `fd`, of which the node made at least three words.
+    /// Maps the memory behind `fd`, of which the node made at least a page.
     pub(crate) fn map(fd: RawFd) -> PyResult<SharedActivity> {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; the result is checked.
         let address = unsafe {
@@ -45,9 +46,22 @@ impl SharedActivity {
     pub(crate) fn begin(&mut self, slot: u64, index: u32, object: u32) {
         self.count += 1;
         let place = u64::from(index) << 32 | u64::from(object);
+        self.words[3].store(0, Ordering::Relaxed);
         self.words[2].store(place, Ordering::Relaxed);
         self.words[1].store(slot, Ordering::Relaxed);
         self.words[0].store(self.count, Ordering::Release);
+    }
+
+    /// What undoes the call that began runs from here on.
+    #[inline]
+    pub(crate) fn undoes(&mut self) {
+        self.words[3].store(1, Ordering::Release);
+    }
+
+    /// The call itself does.
+    #[inline]
+    pub(crate) fn calls(&mut self) {
+        self.words[3].store(0, Ordering::Release);
     }
 
     /// No call is being executed.

@@ -27,11 +27,42 @@ static ON_DISK: AtomicU64 = AtomicU64::new(0);
 /// The largest size of the process before it held a state, in KiB.
 static SIZE_AT_START: AtomicI64 = AtomicI64::new(0);
 
+/// Growth of the process, in KiB, up to which the state is encoded once for each method that is undone, however long it takes.
+const ONCE_GROWTH_MAX: i64 = 256 << 10;
+
+/// What of the process's memory may be taken, in KiB, so that more is kept of calls that may be undone.
+static KEEPING_MAX: AtomicI64 = AtomicI64::new(i64::MAX);
+
 /// Whether the state is small enough that it may be encoded for a comparison.
 pub(crate) fn is_process_small() -> bool {
+    growth() < SAMPLE_GROWTH_MAX
+}
+
+/// Whether it is small enough that this may be done once.
+pub(crate) fn is_small_enough_once() -> bool {
+    growth() < ONCE_GROWTH_MAX
+}
+
+/// Whether there is room for what is kept of calls that may be undone: half of the memory, because a call that lacks some ends its host.
+#[inline]
+pub(crate) fn has_room_to_keep() -> bool {
+    largest_size() < KEEPING_MAX.load(Ordering::Relaxed)
+}
+
+/// The half of the memory that the process may take, in KiB.
+fn half_of_memory() -> i64 {
+    let mut limit = std::mem::MaybeUninit::<libc::rlimit>::zeroed();
+    // SAFETY: the pointer is to a whole `rlimit`, which is valid as zeros and which the call only writes.
+    let limit = unsafe {
+        libc::getrlimit(libc::RLIMIT_AS, limit.as_mut_ptr());
+        limit.assume_init().rlim_cur
+    };
+    i64::try_from(limit >> 11).unwrap_or(i64::MAX)
+}
+
+fn growth() -> i64 {
     let on_disk = i64::try_from(ON_DISK.load(Ordering::Relaxed) >> 10).unwrap_or(i64::MAX);
-    let grown = (largest_size() - SIZE_AT_START.load(Ordering::Relaxed)).saturating_add(on_disk);
-    grown < SAMPLE_GROWTH_MAX
+    (largest_size() - SIZE_AT_START.load(Ordering::Relaxed)).saturating_add(on_disk)
 }
 
 /// So many bytes of the state lie in files.
@@ -99,6 +130,7 @@ impl ReadGuard {
         self.checking = checking;
         // With the modules that the objects import, which are no state.
         SIZE_AT_START.store(largest_size(), Ordering::Relaxed);
+        KEEPING_MAX.store(half_of_memory(), Ordering::Relaxed);
         for (object, method) in liars {
             let known = Known {
                 declared: Declared::Lied,

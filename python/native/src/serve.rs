@@ -143,7 +143,7 @@ impl<'py> Server<'py> {
                 }
             }
             self.reap()?;
-            self.reap_trial()?;
+            self.reap_trial(0.0)?;
             self.flush()?;
             if !self.wait_and_read(&mut inbox)? {
                 return Ok(());
@@ -261,7 +261,10 @@ impl<'py> Server<'py> {
             environment::enter(self.wall_ns, self.entropy, self.slot, index);
             let answer = self.outbox.0.len();
             let Some(answers) = self.step(body, index)? else {
-                return self.tell_spent(&part, index, answer);
+                return match self.undoing.take_failed() {
+                    Some(failed) => self.tell_not_kept(&part, answer, &failed),
+                    None => self.tell_spent(&part, index, answer),
+                };
             };
             self.appended(&mut part)?;
             for answer in answers {

@@ -1,7 +1,7 @@
 //! The activity of a host process: memory in which it notes which call it is executing.
 //!
-//! Three words of 8 bytes: number of the activity; slot (0 while idle, all ones for a query); index in the
-//! upper half and object in the lower. The node reads it, the host writes it.
+//! Four words of 8 bytes: number of the activity; slot (0 while idle, all ones for a query); index in the
+//! upper half and object in the lower; 1 while what undoes the call runs. The node reads it, the host writes it.
 
 use quorate_types::{ObjectId, Slot};
 use rustix::fd::OwnedFd;
@@ -18,6 +18,8 @@ pub(crate) struct Activity {
     pub(crate) index: u32,
     /// Whose code runs.
     pub(crate) object: ObjectId,
+    /// Whether that is what undoes the call, before the call or after.
+    pub(crate) is_undo: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,13 +38,13 @@ pub(crate) fn create() -> std::io::Result<OwnedFd> {
 
 /// What it says; idle if it cannot be read.
 pub(crate) fn read(memory: &OwnedFd) -> Activity {
-    let mut bytes = [0; 24];
+    let mut bytes = [0; 32];
     let words = match pread(memory, &mut bytes[..], 0) {
-        Ok(24) => {
+        Ok(32) => {
             let (words, _) = bytes.as_chunks::<8>();
-            [words[0], words[1], words[2]].map(u64::from_ne_bytes)
+            [words[0], words[1], words[2], words[3]].map(u64::from_ne_bytes)
         }
-        Ok(_) | Err(_) => [0; 3],
+        Ok(_) | Err(_) => [0; 4],
     };
     Activity {
         number: words[0],
@@ -53,5 +55,6 @@ pub(crate) fn read(memory: &OwnedFd) -> Activity {
         },
         index: (words[2] >> 32) as u32,
         object: ObjectId(words[2] as u32),
+        is_undo: words[3] == 1,
     }
 }

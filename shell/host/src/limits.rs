@@ -87,6 +87,10 @@ pub const CATCHING_UP_MAX: Duration = Duration::from_millis(500);
 /// A process that has not undone calls by then is replaced: the next one is there sooner.
 pub const UNDO_PATIENCE: Duration = Duration::from_secs(2);
 
+/// What runs of an undo before a call takes no longer, or its process is replaced by one that does without it. Less than
+/// [`CALL_TIMEOUT`], and enough to encode a state twice that is encoded for a comparison.
+pub const KEEP_PATIENCE: Duration = Duration::from_secs(5);
+
 /// An image is made for that only after calls of so many times as long as the last one took, so that it costs a tenth at most.
 pub const IMAGE_SHARE: u32 = 10;
 

@@ -7,19 +7,19 @@
 mod catching_up;
 mod images;
 mod taking_back;
+mod watching;
 
 use catching_up::CatchingUp;
 
-use crate::activity::Activity;
 use crate::child::{Process, await_ready};
 use crate::config::{HostedObject, PythonConfig, UnkeptState};
 use crate::ended_reads::EndedReads;
 use crate::error::HostError;
-use crate::event::{HostEvent, RunningCall, StuckCall, StuckUntil};
+use crate::event::{HostEvent, RunningCall};
 use crate::image::ObjectImage;
 use crate::limits::{
     ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, RESTART_DELAY, RESTART_DELAY_MAX, START_PATIENCE,
-    WORK_LOG_BYTES_MAX,
+    UNDO_PATIENCE, WORK_LOG_BYTES_MAX,
 };
 use crate::outcomes::{SlotGathering, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
@@ -229,11 +229,16 @@ impl OtherProcess {
 
     /// Sends what waits.
     pub(crate) fn flush(&mut self) {
+        let confirmed = match self.undoes_in_place() {
+            true => self.confirmed,
+            // Of what is decided nothing is kept.
+            false => Slot(u64::MAX),
+        };
         let outcome = match &mut self.life {
             // The greeting or the image may be larger than what the socket takes at once.
             Life::Starting { process, .. } | Life::Restoring { process } => process.write(),
             Life::Up { process } => {
-                let known = (&self.left_out, self.confirmed);
+                let known = (&self.left_out, confirmed);
                 let sent = send_work(process, &mut self.work_log, &self.scratch, known);
                 if self.work_log.is_waiting() {
                     self.catching_up.busy(Instant::now());
@@ -450,7 +455,9 @@ impl OtherProcess {
         self.is_unread = false;
         let activity = process.activity();
         let status = process.kill();
-        let call = self.work_log.running_call(activity);
+        let undo = self.work_log.running_undo(activity);
+        let shown = undo.is_none().then_some(activity);
+        let call = shown.and_then(|activity| self.work_log.running_call(activity));
         if let Some((object, payload, reads)) = self.work_log.drop_queries(activity) {
             let outcome = ended_read(call.as_ref(), ended);
             self.ended_reads
@@ -461,8 +468,14 @@ impl OtherProcess {
             }
             self.watch.release();
         }
-        let reason = reason(ended, &status);
+        let is_undo = undo.is_some() || matches!(ended, ProcessEnd::NotUndone(_));
+        let reason = match undo {
+            Some(undo) => self.undo_ended(undo, ended, &status),
+            None => reason(ended, &status),
+        };
         let count = match &self.last_death {
+            // The next process does without that undo.
+            _ if is_undo => 1,
             Some(death) if death.call == call => death.count + 1,
             Some(_) | None => 1,
         };
@@ -476,10 +489,12 @@ impl OtherProcess {
         } else if let Some(call) = &call {
             self.watch.hold(call.clone(), Instant::now());
         }
-        self.last_death = Some(Death {
-            call: call.clone(),
-            count,
-        });
+        if !is_undo {
+            self.last_death = Some(Death {
+                call: call.clone(),
+                count,
+            });
+        }
         self.work_log.rewind();
         self.catching_up.begins_again();
         if let Some((slot, images)) = fetched {
@@ -502,7 +517,7 @@ impl OtherProcess {
                 self.died(&ProcessEnd::Stream(Some(late)));
             }
             Life::Up { .. } if self.undoing.is_some_and(|(_, until)| until <= now) => {
-                self.undo_is_late();
+                self.undo_is_late(UNDO_PATIENCE);
             }
             Life::Up { process } if self.work_log.is_waiting() => {
                 let activity = process.activity();
@@ -538,42 +553,6 @@ impl OtherProcess {
                 });
             }
         }
-    }
-
-    /// Reports a call that does not return, and kills its process when it has taken too long.
-    fn watch(&mut self, activity: Activity, now: Instant) {
-        let since = self.watch.look(activity, now);
-        if self.watch.is_report_due(since)
-            && let Some(call) = self.work_log.running_call(activity)
-        {
-            self.watch.hold(call.clone(), self.watch.since());
-            self.events.push(HostEvent::Hanging { call, since });
-        }
-        if let Some(limit) = self.config.call_timeout
-            && since >= limit
-        {
-            self.died(&ProcessEnd::Late(limit));
-        }
-    }
-
-    /// The call that keeps the objects from going on.
-    pub(crate) fn stuck(&self) -> Option<StuckCall> {
-        let (call, since) = self.watch.stuck()?;
-        let held = match (&self.life, self.config.call_timeout) {
-            (Life::Over, _) => StuckUntil::Down,
-            (
-                Life::Starting { .. }
-                | Life::Restoring { .. }
-                | Life::Up { .. }
-                | Life::Waiting { .. },
-                timeout,
-            ) => timeout.map_or(StuckUntil::Endless, StuckUntil::Timeout),
-        };
-        Some(StuckCall {
-            call: call.clone(),
-            since: since.elapsed(),
-            held,
-        })
     }
 
     fn register(&self, process: &mut Process) -> std::io::Result<()> {

@@ -53,6 +53,24 @@ pub(crate) fn reason(ended: &ProcessEnd, status: &str) -> String {
     }
 }
 
+/// Why the host is down where what undoes a call ended it, or was ended.
+pub(crate) fn undo_ended(call: &RunningCall, ended: &ProcessEnd, status: &str) -> String {
+    let RunningCall { object, method, .. } = call;
+    let what = match ended {
+        ProcessEnd::NotUndone(_) | ProcessEnd::Late(_) => "does not end in time".to_owned(),
+        ProcessEnd::Stream(_)
+        | ProcessEnd::Broken(_)
+        | ProcessEnd::ReadWrote { .. }
+        | ProcessEnd::Spent
+        | ProcessEnd::OtherCode => format!("ended the host process ({status})"),
+    };
+    format!(
+        "what undoes `{method}` of object {} {what}: this host does without it from here on, and starts anew instead. \
+         Mend it (`quorate check` tries it), or remove @quorate.undoes",
+        object.0
+    )
+}
+
 /// The answer to a read that ended its process. It was executed here only and has changed nothing.
 pub(crate) fn ended_read(call: Option<&RunningCall>, ended: &ProcessEnd) -> Outcome {
     let method = call.map_or("the method", |call| &call.method);

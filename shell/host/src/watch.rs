@@ -90,6 +90,7 @@ mod tests {
             doing: Doing::Query,
             index: 0,
             object: ObjectId(0),
+            is_undo: false,
         };
         let mut reported = Vec::new();
         for second in 0..=9 {
@@ -110,6 +111,7 @@ mod tests {
             doing: Doing::Query,
             index: 0,
             object: ObjectId(0),
+            is_undo: false,
         };
         watch.look(activity, began);
         let later = began + Duration::from_secs(60);

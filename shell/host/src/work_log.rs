@@ -67,6 +67,8 @@ pub(crate) struct WorkLog {
     /// Invariant: at most `sent`.
     answered: usize,
     weight: usize,
+    /// What the present process is to undo.
+    undone: Vec<HostWork>,
 }
 
 impl WorkLog {
@@ -131,6 +133,7 @@ impl WorkLog {
         for entry in &mut self.entries {
             entry.undoable = Undoable::No;
         }
+        self.undone.clear();
     }
 
     /// The next work to send, if any is left.
@@ -259,27 +262,32 @@ impl WorkLog {
     pub(crate) fn undo(&mut self, after: Slot) -> Option<Sent> {
         let (sent, answered) = (self.sent, self.answered);
         let mut undone = None;
-        let mut place = 0;
-        self.entries.retain(|entry| {
+        for (place, entry) in std::mem::take(&mut self.entries).into_iter().enumerate() {
             let is_kept = match entry.work {
                 HostWork::Execute { slot, .. } | HostWork::Snapshot { slot, .. } => slot <= after,
                 HostWork::Query { .. } | HostWork::Restore { .. } => true,
             };
-            if !is_kept {
-                self.weight -= weight(&entry.work);
-                self.sent -= usize::from(place < sent);
-                self.answered -= usize::from(place < answered);
-                let was_sent = place < sent || undone == Some(Sent::Already);
-                undone = Some(if was_sent {
-                    Sent::Already
-                } else {
-                    Sent::NotYet
-                });
+            if is_kept {
+                self.entries.push_back(entry);
+                continue;
             }
-            place += 1;
-            is_kept
-        });
+            self.weight -= weight(&entry.work);
+            self.sent -= usize::from(place < sent);
+            self.answered -= usize::from(place < answered);
+            let was_sent = place < sent || undone == Some(Sent::Already);
+            undone = Some(if was_sent {
+                Sent::Already
+            } else {
+                Sent::NotYet
+            });
+            self.undone.push(entry.work);
+        }
         undone
+    }
+
+    /// The process has undone what it was to undo, or is not asked.
+    pub(crate) fn forget_undone(&mut self) {
+        self.undone = Vec::new();
     }
 
     /// Whether an image of the host's own is asked for and not made.
@@ -368,38 +376,53 @@ impl WorkLog {
 
     /// Names the call that the activity shows.
     pub(crate) fn running_call(&self, activity: Activity) -> Option<RunningCall> {
-        let named = |slot, object, method: &str| RunningCall {
-            slot,
-            index: activity.index,
-            object,
-            method: method.to_owned(),
-        };
-        let method_of = |payload| CallView::method_of(payload).unwrap_or("?");
-        self.entries
-            .iter()
-            .find_map(|entry| match (&entry.work, activity.doing) {
-                (HostWork::Execute { slot, steps, .. }, Doing::Call(at)) if *slot == at => {
-                    let mut steps = steps.iter();
-                    let step = steps.find(|step| step.index() == activity.index)?;
-                    let (object, method) = match step {
-                        Step::Call(call) => (call.object, method_of(&call.payload)),
-                        Step::End(_) | Step::Resume(_) => (activity.object, ON_SESSION_END),
-                        Step::Tick { .. } => (activity.object, TIMER),
-                    };
-                    Some(named(Some(at), object, method))
-                }
-                (
-                    HostWork::Query {
-                        read,
-                        object,
-                        payload,
-                    },
-                    Doing::Query,
-                ) if !entry.is_told && is_shown(*read, activity) => {
-                    Some(named(None, *object, method_of(payload)))
-                }
-                _ => None,
-            })
+        let mut entries = self.entries.iter();
+        entries.find_map(|entry| match &entry.work {
+            HostWork::Query { .. } if entry.is_told => None,
+            work => shown_call(work, activity),
+        })
+    }
+
+    /// Names the call whose undo the activity shows.
+    pub(crate) fn running_undo(&self, activity: Activity) -> Option<RunningCall> {
+        if !activity.is_undo {
+            return None;
+        }
+        let mut undone = self.undone.iter();
+        undone
+            .find_map(|work| shown_call(work, activity))
+            .or_else(|| self.running_call(activity))
+    }
+}
+
+fn shown_call(work: &HostWork, activity: Activity) -> Option<RunningCall> {
+    let named = |slot, object, method: &str| RunningCall {
+        slot,
+        index: activity.index,
+        object,
+        method: method.to_owned(),
+    };
+    let method_of = |payload| CallView::method_of(payload).unwrap_or("?");
+    match (work, activity.doing) {
+        (HostWork::Execute { slot, steps, .. }, Doing::Call(at)) if *slot == at => {
+            let mut steps = steps.iter();
+            let step = steps.find(|step| step.index() == activity.index)?;
+            let (object, method) = match step {
+                Step::Call(call) => (call.object, method_of(&call.payload)),
+                Step::End(_) | Step::Resume(_) => (activity.object, ON_SESSION_END),
+                Step::Tick { .. } => (activity.object, TIMER),
+            };
+            Some(named(Some(at), object, method))
+        }
+        (
+            HostWork::Query {
+                read,
+                object,
+                payload,
+            },
+            Doing::Query,
+        ) if is_shown(*read, activity) => Some(named(None, *object, method_of(payload))),
+        _ => None,
     }
 }
 

@@ -29,7 +29,8 @@ impl<'py> Server<'py> {
         let (made, waiters, dropped): Changes<'py> = changes.extract()?;
         self.waiters.extend(waiters);
         if !made.is_empty() {
-            let methods = self.host.call_method0("undo_methods")?;
+            let numbers: Vec<u32> = made.keys().copied().collect();
+            let methods = self.host.call_method1("undo_methods", (numbers,))?;
             self.undoing.objects_made(methods.extract()?);
         }
         for (number, object) in made {
@@ -40,6 +41,7 @@ impl<'py> Server<'py> {
         for number in dropped {
             self.objects.remove(&number);
             self.waiters.remove(&number);
+            self.undoing.dropped(number);
             let told = self.host.call_method0("dropped")?;
             let told = encode::value(&told, "exception")?;
             for id in turn::object_dropped(number) {

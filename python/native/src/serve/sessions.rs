@@ -16,7 +16,7 @@ pub(super) const ON_SESSION_END: &str = "on_session_end";
 
 impl<'py> Server<'py> {
     /// Does the next step of a frame and appends its result. Returns its answers to parked calls, or none where it took too many
-    /// steps of code.
+    /// steps of code, or where what ran of an undo before it failed.
     #[inline]
     pub(super) fn step(&mut self, body: &mut FrameBody<'_>, index: u32) -> PyResult<Option<Wakes>> {
         let kind = body.bytes(1)?[0];
@@ -36,6 +36,9 @@ impl<'py> Server<'py> {
                 turn::begin(object, caller, place, Wall(self.wall_ns));
                 self.activity.begin(self.slot, index, object);
                 let kept = self.before_call(object, index, payload)?;
+                if self.undoing.has_failed() {
+                    return Ok(None);
+                }
                 let start = self.outbox.0.len();
                 let is_spent = self.is_spent_by(object, payload)?;
                 if let Some(kept) = kept {

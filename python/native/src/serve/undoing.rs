@@ -5,163 +5,30 @@
 //! else is told as one that cannot be undone here, and then the node replaces this process. `quorate._undo` has the half of it that
 //! calls what the class says, and compares what comes of it.
 
+mod kept;
+
 use super::{Server, due_frame};
-use crate::frames::{FrameBody, PARKED, RETURNED, reply};
-use crate::reads::{Checking, is_process_small};
+use crate::frames::{FrameBody, OpenOutcomes, PARKED, RETURNED, reply};
 use crate::turn::{self, agendas, kept_agendas};
 use crate::{decode, environment, numbers, steps};
+pub(super) use kept::Undoing;
+use kept::{KeptCall, KeptSlot, NotUndone};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// Trials of what classes say take this part of the time.
 const TRIAL_SHARE: u32 = 100;
 
-/// The first call of each method is tried as well, unless images are so large that clients would notice.
-const FIRST_TRIAL_MAX: Duration = Duration::from_millis(50);
-
-/// Methods that are kept in mind as tried.
-const TRIED_MAX: usize = 1024;
-
-/// What is kept of slots that are not decided.
-pub(super) struct Undoing<'py> {
-    /// Ascending.
-    slots: VecDeque<KeptSlot<'py>>,
-    /// The one that is being executed, if it is not decided and classes say how methods are undone.
-    open: Option<KeptSlot<'py>>,
-    /// Methods of each object that can be undone.
-    methods: HashMap<u32, HashSet<String>>,
-    /// Whether there are any.
-    is_any: bool,
-    checking: Checking,
-    tried: HashSet<(u32, Box<str>)>,
-    try_at: Instant,
-    try_cost: Duration,
-    /// A process that was forked to try one, and the method.
-    trial: Option<(RawFd, u32, String)>,
-}
-
-struct KeptSlot<'py> {
-    slot: u64,
-    /// Slot, time and entropy of the slot before it.
-    before: (u64, u64, u64),
-    calls: Vec<KeptCall<'py>>,
-    agendas: agendas::AgendasBefore,
-    /// Whether all that has happened in it can be undone.
-    can_undo: bool,
-}
-
-struct KeptCall<'py> {
-    object: u32,
-    index: u32,
-    /// A `quorate._undo.Kept`.
-    kept: Bound<'py, PyAny>,
-}
+/// What is undone waits so long for a trial of the same method: the node waits two seconds.
+const TRIAL_WAIT_S: f64 = 1.0;
 
 /// A call that is about to run.
 pub(super) struct BeforeCall<'py> {
     call: Option<KeptCall<'py>>,
     numbers_given: u64,
     is_trial: bool,
-}
-
-/// What a class says did not undo a call.
-struct NotUndone {
-    object: u32,
-    method: String,
-    reason: String,
-}
-
-impl<'py> Undoing<'py> {
-    pub(super) fn new() -> Undoing<'py> {
-        Undoing {
-            slots: VecDeque::new(),
-            open: None,
-            methods: HashMap::new(),
-            is_any: false,
-            checking: Checking::Sample,
-            tried: HashSet::new(),
-            try_at: Instant::now(),
-            try_cost: Duration::ZERO,
-            trial: None,
-        }
-    }
-
-    pub(super) fn begin(&mut self, checking: Checking) {
-        self.checking = checking;
-    }
-
-    /// These objects have methods that can be undone, and have another state than before.
-    pub(super) fn objects_are(&mut self, methods: HashMap<u32, HashSet<String>>) {
-        self.slots.clear();
-        self.methods.clear();
-        self.is_any = false;
-        self.objects_made(methods);
-    }
-
-    /// So do objects that were created.
-    pub(super) fn objects_made(&mut self, methods: HashMap<u32, HashSet<String>>) {
-        self.is_any |= methods.values().any(|each| !each.is_empty());
-        self.methods.extend(methods);
-    }
-
-    /// What has happened in the slot that is being executed cannot be undone here.
-    #[inline]
-    pub(super) fn spoil(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.can_undo = false;
-            open.calls.clear();
-        }
-    }
-
-    /// Everything up to this slot is decided.
-    #[inline]
-    pub(super) fn decided(&mut self, upto: u64) {
-        while self.slots.front().is_some_and(|kept| kept.slot <= upto) {
-            self.slots.pop_front();
-        }
-    }
-
-    /// Takes the last slot, if it is behind `after`.
-    fn last_after(&mut self, after: u64) -> Option<KeptSlot<'py>> {
-        self.slots.back().filter(|kept| kept.slot > after)?;
-        self.slots.pop_back()
-    }
-
-    /// Whether results are kept.
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.can_undo)
-    }
-
-    /// The pipe whose end is that of a trial.
-    pub(super) fn trial(&self) -> Option<RawFd> {
-        self.trial.as_ref().map(|(fd, _, _)| *fd)
-    }
-
-    fn is_trial_due(&self, object: u32, method: &str) -> bool {
-        if self.trial.is_some() {
-            return false;
-        }
-        let is_wanted = match self.checking {
-            Checking::Never => false,
-            Checking::All => true,
-            Checking::Sample => {
-                let is_first = !self.tried.contains(&(object, method.into()));
-                Instant::now() >= self.try_at || is_first && self.try_cost < FIRST_TRIAL_MAX
-            }
-        };
-        is_wanted && is_process_small()
-    }
-
-    fn distrust(&mut self, object: u32, method: &str) {
-        if let Some(methods) = self.methods.get_mut(&object) {
-            methods.remove(method);
-        }
-    }
 }
 
 impl<'py> Server<'py> {
@@ -232,8 +99,7 @@ impl<'py> Server<'py> {
         let Ok(method) = decode::method(py, payload) else {
             return Ok(None);
         };
-        let methods = self.undoing.methods.get(&object);
-        if !methods.is_some_and(|methods| methods.contains(method)) {
+        if !self.undoing.trusts(object, method) {
             let asked = (&target, method);
             let is_read = self.host.call_method1("is_declared_read", asked)?;
             return Ok(is_read.extract::<bool>()?.then(|| BeforeCall {
@@ -246,18 +112,40 @@ impl<'py> Server<'py> {
             return Ok(None);
         };
         let kwargs = call.kwargs.unwrap_or_else(|| PyDict::new(py));
-        let is_trial = self.undoing.is_trial_due(object, method);
-        let began = Instant::now();
-        let asked = (&target, call.method, call.args, kwargs, is_trial);
-        let kept = self.aside(object, |host| host.call_method1("keep_call", asked));
-        if is_trial {
-            self.tried(object, method, began.elapsed());
+        if !self.undoing.has_room() {
+            return Ok(None);
         }
-        // What raises before a call is found when the class is checked.
-        let Ok(kept) = kept else { return Ok(None) };
+        let class = target.get_type_ptr() as usize;
+        let is_trial = self.undoing.is_trial_due(class, method);
+        let is_first = self.undoing.is_first_comparison(class, method);
+        let is_compared = is_trial
+            || is_first && {
+                let runs = self.host.call_method1("runs_before", (&target, method))?;
+                runs.extract::<bool>()?
+            };
+        let began = Instant::now();
+        let asked = (&target, call.method, call.args, kwargs, is_compared);
+        self.activity.undoes();
+        let kept = self.aside(object, |host| host.call_method1("keep_call", asked));
+        let kept = match kept.done_in_time() {
+            Ok(kept) => kept,
+            Err(error) => {
+                self.undoing.failed = Some(self.not_kept(object, method, error)?);
+                return Ok(None);
+            }
+        };
+        self.activity.calls();
+        if is_trial {
+            self.tried(class, method, began.elapsed());
+        }
+        let Some(kept) = kept.filter(|kept| !kept.is_none()) else {
+            return Ok(None);
+        };
         let call = KeptCall {
             object,
             index,
+            method: method.to_owned(),
+            target,
             kept,
         };
         Ok(Some(BeforeCall {
@@ -267,14 +155,23 @@ impl<'py> Server<'py> {
         }))
     }
 
-    fn tried(&mut self, object: u32, method: &str, cost: Duration) {
-        let undoing = &mut self.undoing;
-        if undoing.tried.len() < TRIED_MAX {
-            undoing.tried.insert((object, method.into()));
-        }
+    /// What ran before a call may have changed the object.
+    #[cold]
+    fn not_kept(&self, object: u32, method: &str, error: PyErr) -> PyResult<NotUndone> {
+        let error = error.into_value(self.host.py());
+        let asked = (self.objects.get(&object), method, error);
+        Ok(NotUndone {
+            object,
+            method: method.to_owned(),
+            reason: self.host.call_method1("not_kept", asked)?.extract()?,
+        })
+    }
+
+    fn tried(&mut self, class: usize, method: &str, cost: Duration) {
+        self.undoing.note_tried(class, method);
         // The trial takes about as long, in a process of its own.
-        undoing.try_cost = cost;
-        undoing.try_at = Instant::now() + cost * (2 * TRIAL_SHARE);
+        self.undoing.try_cost = cost;
+        self.undoing.try_at = Instant::now() + cost * (2 * TRIAL_SHARE);
     }
 
     /// The call has ended, and its answer begins at `start`; the run is not over.
@@ -299,9 +196,7 @@ impl<'py> Server<'py> {
         if before.is_trial {
             self.try_undo(&call)?;
         }
-        if let Some(open) = &mut self.undoing.open {
-            open.calls.push(call);
-        }
+        self.undoing.keep(call);
         Ok(())
     }
 
@@ -313,24 +208,28 @@ impl<'py> Server<'py> {
         let fd = self.host.call_method1("try_undo", (target, &call.kept));
         // A system without room for a process tries later.
         if let Some(fd) = fd.ok().filter(|fd| !fd.is_none()) {
-            let method = call.kept.getattr("method")?.extract()?;
-            self.undoing.trial = Some((fd.extract()?, call.object, method));
+            self.undoing.trial = Some((fd.extract()?, call.object, call.method.clone()));
         }
         Ok(())
     }
 
     /// Hears of a trial that has ended.
-    pub(super) fn reap_trial(&mut self) -> PyResult<()> {
+    pub(super) fn reap_trial(&mut self, wait_s: f64) -> PyResult<()> {
         let Some((fd, object, method)) = self.undoing.trial.take() else {
             return Ok(());
         };
-        let ended: Option<String> = self.host.call_method1("tried_undo", (fd,))?.extract()?;
+        let ended: Option<String> = self
+            .host
+            .call_method1("tried_undo", (fd, wait_s))?
+            .extract()?;
         match ended {
             None => self.undoing.trial = Some((fd, object, method)),
             Some(reason) if reason.is_empty() => {}
             Some(reason) => {
-                self.undoing.distrust(object, &method);
-                self.host.call_method1("warn", (reason,))?;
+                self.host.call_method1("distrust", (object, &method))?;
+                self.undoing.methods = self.host.call_method0("undo_methods")?.extract()?;
+                self.host.call_method1("warn", (&reason,))?;
+                self.undoing.lies.insert(method, reason);
             }
         }
         Ok(())
@@ -348,24 +247,44 @@ impl<'py> Server<'py> {
                 }
                 self.outbox.note(reply::UNDONE, after, "");
             }
-            Some(failed) => {
-                let start = self.outbox.begin(reply::UNDO_FAILED);
-                self.outbox.u32(failed.object);
-                self.outbox.u32(failed.method.len() as u32);
-                self.outbox.0.extend_from_slice(failed.method.as_bytes());
-                self.outbox.0.extend_from_slice(failed.reason.as_bytes());
-                self.outbox.end(start);
-                self.is_over = true;
-            }
+            Some(failed) => self.tell_not_undone(&failed),
         }
         self.activity.idle();
         Ok(())
     }
 
+    fn tell_not_undone(&mut self, failed: &NotUndone) {
+        let start = self.outbox.begin(reply::UNDO_FAILED);
+        self.outbox.u32(failed.object);
+        self.outbox.u32(failed.method.len() as u32);
+        self.outbox.0.extend_from_slice(failed.method.as_bytes());
+        self.outbox.0.extend_from_slice(failed.reason.as_bytes());
+        self.outbox.end(start);
+        self.is_over = true;
+    }
+
+    /// Tells the node that what ran before a call may have changed the object: the next process executes the slot.
+    #[cold]
+    pub(super) fn tell_not_kept(
+        &mut self,
+        part: &OpenOutcomes,
+        answer: usize,
+        failed: &NotUndone,
+    ) -> PyResult<()> {
+        self.activity.idle();
+        self.outbox.drop_part(part, answer);
+        self.tell_not_undone(failed);
+        Ok(())
+    }
+
     fn go_back(&mut self, after: u64) -> PyResult<Option<NotUndone>> {
+        if let Some(failed) = self.await_trial(after)? {
+            return Ok(Some(failed));
+        }
         while let Some(kept) = self.undoing.last_after(after) {
             for call in kept.calls.into_iter().rev() {
                 self.activity.begin(kept.slot, call.index, call.object);
+                self.activity.undoes();
                 if let Some(failed) = self.undo_call(&call)? {
                     return Ok(Some(failed));
                 }
@@ -376,11 +295,51 @@ impl<'py> Server<'py> {
         Ok(None)
     }
 
+    /// A trial of what is to be undone says whether it may be.
+    fn await_trial(&mut self, after: u64) -> PyResult<Option<NotUndone>> {
+        let trial = self.undoing.trial.as_ref();
+        if !trial.is_some_and(|(_, _, method)| self.undoing.has_after(after, method)) {
+            return Ok(None);
+        }
+        self.reap_trial(TRIAL_WAIT_S)?;
+        let trial = self.undoing.trial.as_ref();
+        Ok(trial.map(|(_, object, method)| NotUndone {
+            object: *object,
+            method: method.clone(),
+            reason: format!("what undoes `{method}` is being tried, which does not end: this host starts anew without it"),
+        }))
+    }
+
     fn undo_call(&mut self, call: &KeptCall<'py>) -> PyResult<Option<NotUndone>> {
         let target = self.objects.get(&call.object).cloned();
+        let is_other = target
+            .as_ref()
+            .is_none_or(|target| !target.is(&call.target));
+        if is_other && !call.kept.getattr("generator")?.is_none() {
+            return Ok(Some(NotUndone {
+                object: call.object,
+                method: String::new(),
+                reason: format!(
+                    "what undoes `{}` began at an instance that a call that waits has replaced: this host starts anew",
+                    call.method
+                ),
+            }));
+        }
+        if !self.undoing.trusts(call.object, &call.method) {
+            return Ok(Some(NotUndone {
+                object: call.object,
+                method: call.method.clone(),
+                reason: self.undoing.found_lie(&call.method),
+            }));
+        }
         let undo = |host: &Bound<'py, PyAny>| host.call_method1("undo_call", (target, &call.kept));
-        let Err(error) = self.aside(call.object, undo) else {
-            return Ok(None);
+        let done = self.aside(call.object, undo);
+        let error = match done.done_in_time() {
+            Ok(Some(_)) => return Ok(None),
+            Ok(None) => PyRuntimeError::new_err(
+                "it asks for the hash of an object that has none of its own",
+            ),
+            Err(error) => error,
         };
         let error = error.into_value(self.host.py());
         let told = self
@@ -392,7 +351,7 @@ impl<'py> Server<'py> {
             .extract()?;
         Ok(Some(NotUndone {
             object: call.object,
-            method: call.kept.getattr("method")?.extract()?,
+            method: call.method.clone(),
             reason: told,
         }))
     }
@@ -403,20 +362,37 @@ impl<'py> Server<'py> {
         &self,
         object: u32,
         run: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
-    ) -> PyResult<T> {
+    ) -> Aside<T> {
         numbers::begin_aside();
         steps::begin(self.budget_of(object));
-        let done = environment::apart(|| run(&self.host));
+        let done = kept_agendas::as_read(object, || environment::apart(|| run(&self.host)));
         let is_spent = steps::end();
         let is_numbered = numbers::end_aside(self.host.py()) > 0;
-        let done = done?;
-        if is_spent || is_numbered {
-            let what = match is_spent {
-                true => "it takes more steps than --budget allows",
-                false => "it asks for the hash of an object that has none of its own",
-            };
-            return Err(PyRuntimeError::new_err(what));
+        Aside {
+            done,
+            is_spent,
+            is_numbered,
         }
-        Ok(done)
+    }
+}
+
+/// How it ended.
+struct Aside<T> {
+    done: PyResult<T>,
+    is_spent: bool,
+    /// It asked for a hash that no other replica would give.
+    is_numbered: bool,
+}
+
+impl<T> Aside<T> {
+    /// What came of it; nothing where it was numbered.
+    fn done_in_time(self) -> PyResult<Option<T>> {
+        let done = self.done?;
+        if self.is_spent {
+            return Err(PyRuntimeError::new_err(
+                "it takes more steps than --budget allows",
+            ));
+        }
+        Ok((!self.is_numbered).then_some(done))
     }
 }

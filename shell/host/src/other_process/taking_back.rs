@@ -3,14 +3,14 @@
 
 use super::{Death, Life, OtherProcess};
 use crate::ended_reads::EndedReads;
-use crate::event::HostEvent;
+use crate::event::{HostEvent, RunningCall};
 use crate::limits::{LIARS_MAX, UNDO_PATIENCE};
 use crate::outcomes::fit;
-use crate::process_end::ProcessEnd;
+use crate::process_end::{ProcessEnd, undo_ended};
 use crate::protocol::put_undo;
 use crate::work_log::Sent;
 use quorate_types::{ObjectId, Outcome, Slot};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl OtherProcess {
     /// A call is not executed, unless its outcome was told. A process that has it already is replaced by
@@ -93,6 +93,7 @@ impl OtherProcess {
             }
             self.replace();
         }
+        self.work_log.forget_undone();
         self.events.push(HostEvent::Undone { after });
     }
 
@@ -117,23 +118,50 @@ impl OtherProcess {
     /// The process has undone what it was asked to.
     pub(super) fn undone(&mut self, after: Slot) {
         match self.undoing.take() {
-            Some((asked, _)) if asked == after => self.events.push(HostEvent::Undone { after }),
+            Some((asked, _)) if asked == after => {
+                self.work_log.forget_undone();
+                self.events.push(HostEvent::Undone { after });
+            }
             Some(_) | None => self.out_of_step(),
         }
     }
 
-    /// What a class says does not undo a method: it is not used again.
+    /// What a class says does not undo a method: it is not used again. Nobody is to blame where there is no method.
     pub(super) fn undo_failed(&mut self, object: ObjectId, method: String, reason: String) {
-        if self.liars.undos.len() < LIARS_MAX {
-            self.liars.undos.insert((object, method));
+        if !method.is_empty() {
+            self.distrust(object, method);
         }
         self.died(&ProcessEnd::NotUndone(reason));
     }
 
-    /// The process is busy for too long with undoing.
-    pub(super) fn undo_is_late(&mut self) {
+    /// What undoes the method is not used again. No class names so many that lie; where they do, nothing is undone in place.
+    pub(super) fn distrust(&mut self, object: ObjectId, method: String) {
+        if self.undoes_in_place() {
+            self.liars.undos.insert((object, method));
+        }
+    }
+
+    /// What undoes a call has ended the process, or did not end: it is not used again. Returns why the host is down.
+    pub(super) fn undo_ended(
+        &mut self,
+        undo: RunningCall,
+        ended: &ProcessEnd,
+        status: &str,
+    ) -> String {
+        let reason = undo_ended(&undo, ended, status);
+        self.distrust(undo.object, undo.method);
+        reason
+    }
+
+    /// Whether the process is asked to keep what undoing needs.
+    pub(super) fn undoes_in_place(&self) -> bool {
+        self.liars.undos.len() < LIARS_MAX
+    }
+
+    /// The process is busy for too long with undoing, or with what that needs before a call.
+    pub(super) fn undo_is_late(&mut self, patience: Duration) {
         let late = format!(
-            "the host process has not undone calls within {UNDO_PATIENCE:?}: the state is made anew without them"
+            "the host process has not undone calls within {patience:?}: the state is made anew without them"
         );
         self.died(&ProcessEnd::NotUndone(late));
     }

@@ -1,5 +1,7 @@
 """An object whose class says how its calls are undone, for the tests of execution ahead."""
 
+import itertools
+import os
 import random
 import time
 
@@ -113,6 +115,54 @@ class Ledger:
     def _undo_linger(self, result, amount):
         while True:
             pass
+
+    def leave(self, amount):
+        self.balance += amount
+        return self.balance
+
+    @quorate.undoes(leave)
+    def _undo_leave(self, result, amount):
+        os._exit(0)
+
+    def peek(self, amount):
+        self.balance += amount
+        return self.balance
+
+    @quorate.undoes(peek)
+    def _undo_peek(self, amount):
+        self.balance += 1
+        yield
+        self.balance -= amount
+
+    def barge(self, amount):
+        self.balance += amount
+        return self.balance
+
+    @quorate.undoes(barge)
+    def _undo_barge(self, amount):
+        self.balance += 1
+        os._exit(3)
+        yield
+
+    def dawdle(self, amount):
+        self.balance += amount
+        return self.balance
+
+    @quorate.undoes(dawdle)
+    def _undo_dawdle(self, amount):
+        self.balance += 1
+        all(itertools.repeat(1))
+        yield
+
+    def give_up(self, amount):
+        self.balance += amount
+        return self.balance
+
+    @quorate.undoes(give_up)
+    def _undo_give_up(self, amount):
+        self.balance += 1
+        raise RuntimeError("no way on")
+        yield
 
     def plain(self, amount):
         self.balance += amount

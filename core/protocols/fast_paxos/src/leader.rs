@@ -346,6 +346,7 @@ impl Leader {
             && *entry.key() <= decided
         {
             let proposal = entry.remove();
+            seat.contention.decided_classic();
             self.is_awaited_elsewhere |= proposal.is_awaited;
             self.held.remove(proposal.batch.commands());
         }

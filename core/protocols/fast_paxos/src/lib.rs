@@ -241,6 +241,7 @@ impl FastPaxos {
             spared: 0,
             suspicions: 0,
             multicast: MulticastStatus::default(),
+            rounds: Some(self.seat.contention.rounds()),
             deferred: 0,
             peers: peers.collect(),
         }

@@ -262,6 +262,7 @@ impl MultiPaxos {
                 Part::Leader(leader) => Some(leader),
                 Part::Candidate(_) | Part::Follower => None,
             }),
+            rounds: None,
             peers: peers.collect(),
         }
     }

@@ -293,3 +293,33 @@ impl Election {
         *self.preferring_until.get_or_insert(now + span)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::ViewNumber;
+
+    const BEGUN: Time = Time(1_000_000_000);
+
+    /// Whether the leader of the view before stands without pre-votes, so long after it began, once this was heard of and promised.
+    fn succeeds(after: Duration, heard_of: Ballot, promised: Ballot) -> bool {
+        let mut election = Election::new(BEGUN, 1, Timing::default(), 3);
+        election.stand_at_once(true, None);
+        election.heard_of(heard_of);
+        let succeeds = election.succeeds(BEGUN + after, promised);
+        assert!(!election.succeeds(BEGUN + after, promised), "once");
+        succeeds
+    }
+
+    /// Claim mp-77.
+    #[test]
+    fn who_led_the_view_before_succeeds_soon_and_where_no_ballot_was_heard_of_or_promised() {
+        let late = Timing::default().election_min;
+        let soon = Duration(late.0 - 1);
+        let (none, one) = (Ballot::ZERO, Ballot::ZERO.next(ViewNumber(1), NodeId(3), 1));
+        assert!(succeeds(soon, none, none));
+        assert!(!succeeds(late, none, none));
+        assert!(!succeeds(soon, one, none), "somebody tries to lead");
+        assert!(!succeeds(soon, none, one), "it promised not to");
+    }
+}

@@ -152,7 +152,7 @@ impl MultiPaxos {
 mod tests {
     use super::*;
     use crate::message::Prepare;
-    use quorate_ordering::{Event, Ordering};
+    use quorate_ordering::{Event, Ordering, Role};
     use quorate_ordering::{Standing, ViewPast};
     use quorate_testkit::{VIEW, view};
     use quorate_types::{
@@ -229,6 +229,18 @@ mod tests {
         let from = Slot(1);
         let other = Message::Prepare(Prepare { ballot, from });
         assert_eq!(leads(Some(other), LATE), (true, false));
+    }
+
+    /// As an acceptor it votes in no lower ballot from then on. Claim mp-90.
+    #[test]
+    fn who_leads_first_has_promised_its_ballot_itself() {
+        let (node, boot) = (NodeId(2), 1);
+        let first = FirstBallot { node, boot }.of(VIEW.number);
+        let now = Time(1_000_000_000);
+        let mut node = MultiPaxos::begin(now, beginning(true, Some(first)));
+        node.handle(now + SOON, Event::Wake, &mut Vec::new());
+        assert_eq!(node.role(), Role::Leader { ballot: first });
+        assert_eq!(node.status().promised, first);
     }
 
     /// Claim mp-77.

@@ -1,14 +1,13 @@
 //! Values that come apart from their proposals, late or in another ballot: a node votes for what the proposal names, or not at all.
 
-use quorate_ordering::{Config, Effect, Entry, Event, Mark, Ordering, ValuesBy};
+use quorate_ordering::{Config, Effect, Entry, Event, Mark, ValuesBy};
 use quorate_paxos::message::{
     Accept, Accepted, Carried, Heartbeat, Learned, PassId, Prepare, RingWay, Want,
 };
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{VIEW, call, view};
+use quorate_testkit::{VIEW, call, received, turn, view};
 use quorate_types::{
-    Ballot, Batch, Duration, Level, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Stamp,
-    Time, View, Wall,
+    Ballot, Batch, Duration, Level, NodeId, OrderingName, Persistence, Slot, Stamp, Time, View,
 };
 
 const SLOT: Slot = Slot(1);
@@ -48,13 +47,7 @@ impl Ringed {
     }
 
     fn event(&mut self, event: Event<Message>) {
-        let mut effects = Vec::new();
-        self.paxos.handle(self.now, event, &mut effects);
-        let wall = Wall(self.now.0);
-        let turn = Event::TurnEnd { wall, entropy: 0 };
-        self.paxos.handle(self.now, turn, &mut effects);
-        self.paxos.check();
-        for effect in effects {
+        for effect in turn(&mut self.paxos, self.now, event) {
             match effect {
                 Effect::Persist { mark, record } => {
                     self.written = mark;
@@ -76,12 +69,7 @@ impl Ringed {
     }
 
     fn receive(&mut self, from: u16, message: Message) {
-        self.event(Event::Receive {
-            from: NodeId(from),
-            link: LinkEpoch(1),
-            view: VIEW,
-            message,
-        });
+        self.event(received(from, message));
     }
 
     /// What was written so far is on disk.

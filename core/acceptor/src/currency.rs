@@ -5,6 +5,7 @@
 //! own last answer that the leader had received by then, so the time on the way counts toward the age.
 
 use crate::limits::{ANSWERS, BEATS};
+use quorate_ordering::{Effect, Effects};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{NodeId, Slot, Time};
 use std::collections::VecDeque;
@@ -125,8 +126,14 @@ impl Answers {
         self.last
     }
 
-    /// Since when, by the clock of node `own`, what a leader told was all that was decided.
-    pub fn date(&mut self, now: Time, own: NodeId, current: &Current) -> Option<Time> {
+    /// A leader told what was all that was decided: tells since when, by the clock of node `own`.
+    pub fn told<M>(&mut self, now: Time, own: NodeId, current: &Current, effects: &mut Effects<M>) {
+        let slot = current.decided;
+        let at = self.date(now, own, current);
+        effects.extend(at.map(|at| Effect::Current { slot, at }));
+    }
+
+    fn date(&mut self, now: Time, own: NodeId, current: &Current) -> Option<Time> {
         let mut heard = current.heard.iter();
         let number = heard.find_map(|(node, number)| (*node == own).then_some(*number));
         let at = self.given_at(number?)?;

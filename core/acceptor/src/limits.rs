@@ -22,3 +22,6 @@ pub(crate) const BEATS: usize = 64;
 /// Answers to heartbeats whose time a follower remembers: six seconds of them. What a leader says comes back sooner,
 /// or says nothing about the age of what it says.
 pub(crate) const ANSWERS: usize = 256;
+
+/// The same slots are told again on one link only after so many times the time after which a learner asks again: less than it waits.
+pub(crate) const TAUGHT_AGAIN: u64 = 4;

@@ -16,7 +16,7 @@ struct Question {
 
 /// The questions of one learner.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct OpenQuestions {
+pub(crate) struct OpenQuestions {
     /// Invariant: one for each peer at most.
     open: Vec<Question>,
     /// How long the last answer took.
@@ -27,7 +27,7 @@ pub struct OpenQuestions {
 
 impl OpenQuestions {
     /// A question leaves. Returns when another peer is asked.
-    pub fn ask(&mut self, now: Time, peer: NodeId, resend: Duration) -> Time {
+    pub(crate) fn ask(&mut self, now: Time, peer: NodeId, resend: Duration) -> Time {
         self.lost(peer);
         let usual = resend.0.max(self.took.0 * SLOWER).min(ANSWER_MAX.0);
         let pause = Duration(usual << self.unanswered.min(5)).min(ANSWER_MAX);
@@ -42,13 +42,13 @@ impl OpenQuestions {
     }
 
     /// Whether the answer of `peer` is still expected.
-    pub fn is_open(&self, now: Time, peer: NodeId) -> bool {
+    pub(crate) fn is_open(&self, now: Time, peer: NodeId) -> bool {
         let mut open = self.open.iter();
         open.any(|question| question.peer == peer && now < question.end)
     }
 
     /// An answer came.
-    pub fn answered(&mut self, now: Time, peer: NodeId) {
+    pub(crate) fn answered(&mut self, now: Time, peer: NodeId) {
         if let Some(index) = self.open.iter().position(|question| question.peer == peer) {
             self.took = now.since(self.open.swap_remove(index).asked_at);
             self.unanswered = 0;
@@ -56,30 +56,25 @@ impl OpenQuestions {
     }
 
     /// The link to `peer` changed: its answer may be lost. Returns whether one was expected.
-    pub fn lost(&mut self, peer: NodeId) -> bool {
+    pub(crate) fn lost(&mut self, peer: NodeId) -> bool {
         let before = self.open.len();
         self.open.retain(|question| question.peer != peer);
         self.open.len() < before
     }
 
     /// Nothing is expected any more.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.open.clear();
         self.unanswered = 0;
     }
 
     /// Peers that have not answered.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "whether all were asked is what matters"
-    )]
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
 
     /// When the first of them may be asked again.
-    pub fn first_end(&self) -> Option<Time> {
+    pub(crate) fn first_end(&self) -> Option<Time> {
         self.open.iter().map(|question| question.end).min()
     }
 }

@@ -4,12 +4,11 @@ use quorate_types::Duration;
 
 /// SplitMix64: one word of state, good enough to keep rivals apart.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The numbers of one seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
@@ -22,7 +21,7 @@ impl Random {
     }
 
     /// A span in `least..=most`; if they are equal, nothing is drawn.
-    pub fn span(&mut self, least: Duration, most: Duration) -> Duration {
+    pub(crate) fn span(&mut self, least: Duration, most: Duration) -> Duration {
         if most <= least {
             return least;
         }

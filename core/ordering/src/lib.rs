@@ -31,7 +31,7 @@ pub use event::{Event, LinkState, Mark, ReadId};
 pub use handover::{Beginning, Handover};
 pub use limits::{Flow, Limits, ProposalReach, ValuesBy};
 pub use record::{Entry, Record};
-pub use status::{MulticastStatus, OrderingStatus, PeerStatus, Role};
+pub use status::{MulticastStatus, OrderingStatus, PeerStatus, Role, RoundsStatus};
 
 use quorate_types::{Batch, Slot, Time, View, ViewId};
 

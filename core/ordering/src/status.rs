@@ -69,8 +69,21 @@ pub struct OrderingStatus {
     pub deferred: u64,
     /// What became of values that are multicast.
     pub multicast: MulticastStatus,
+    /// In which rounds slots were decided, where some are fast.
+    pub rounds: Option<RoundsStatus>,
     /// The state of each peer, ascending by node.
     pub peers: Vec<PeerStatus>,
+}
+
+/// In which rounds slots were decided while this node led, since it started in its view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RoundsStatus {
+    /// Slots decided in their fast round.
+    pub fast: u64,
+    /// Slots decided in a classic round, those that had collided among them.
+    pub classic: u64,
+    /// Slots whose fast round could decide nothing, because votes differed.
+    pub collisions: u64,
 }
 
 /// What became of values that are multicast, since this node started in its view.

@@ -4,12 +4,14 @@
 //! unless the node's disk is slow. Decided slots count as executed at once. Heartbeats and their
 //! answers are not listed among what follows from a line.
 
+mod expecting;
+
 use crate::protocol::{Memory, MessageOf, ScriptedProtocol, Start};
 use crate::render;
 use crate::views::{VIEW, call, view};
 use crate::words::{millis, node, pair, slot};
 use quorate_ordering::{
-    Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
+    Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record,
 };
 use quorate_types::{
     Body, BroadcastId, Digest, Duration, Level, LinkEpoch, NoOrdering, NodeId, OrderingName,
@@ -503,43 +505,6 @@ impl<P: ScriptedProtocol> Stage<P> {
         self.reads += 1;
         let read = ReadId(self.reads);
         self.event(id, Event::Read { id: read, lease });
-    }
-
-    fn expect(&mut self, words: &[&str]) -> Done {
-        if let ["no", kind] = words {
-            let found =
-                (self.in_flight.iter()).find(|(_, _, message)| render::kind(message) == *kind);
-            return match found {
-                None => Ok(()),
-                Some((from, to, message)) => Err(format!(
-                    "in flight: {from}->{to} {}",
-                    render::message::<P>(message)
-                )),
-            };
-        }
-        let [who, rest @ ..] = words else {
-            return Err("expect what?".into());
-        };
-        let id = node(who)?;
-        let instance = self.nodes.get(&id).and_then(|node| node.instance.as_ref());
-        let status = instance.ok_or(format!("{id} is down"))?.status();
-        let holds = match rest {
-            ["leads"] => matches!(status.role, Role::Leader { .. }),
-            ["follows", "nobody"] => status.role == Role::Follower { leader: None },
-            ["follows", leader] => {
-                let leader = Some(node(leader)?);
-                status.role == Role::Follower { leader }
-            }
-            ["decided", at] => status.decided == slot(at)?,
-            ["trimmed", at] => status.trimmed == slot(at)?,
-            ["promised", text] => render::ballot(status.promised) == *text,
-            _ => return Err("no such expectation".into()),
-        };
-        if holds {
-            Ok(())
-        } else {
-            Err(format!("it is not so: {status:?}"))
-        }
     }
 }
 

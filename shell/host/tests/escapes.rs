@@ -1,16 +1,16 @@
 //! An object that tries to get out of its host process in twelve ways, on a kernel with Landlock and seccomp and on
 //! one without: SECURITY.md has the same table. Needs an interpreter with the package installed, as `python.rs`.
 
+mod driven;
+
 use bytes::Bytes;
+use driven::{PATIENCE, drive_until};
 use quorate_host::{
     Host, HostConfig, HostEvent, HostedObject, PythonConfig, Sandbox, call_payload,
 };
 use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// No test waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 /// A way out, and how far it leads.
 struct Escape {
@@ -116,28 +116,7 @@ fn after<T>(
         payload: call_payload(method, &[]),
     };
     host.execute(Slot(slot), Stamp::default(), vec![call]);
-    let mut poll = mio::Poll::new().unwrap();
-    let fd = host.fd();
-    let mut source = mio::unix::SourceFd(&fd);
-    poll.registry()
-        .register(&mut source, mio::Token(7), mio::Interest::READABLE)
-        .unwrap();
-    let began = Instant::now();
-    let mut events = Vec::new();
-    loop {
-        host.flush();
-        host.poll(&mut events);
-        for event in events.drain(..) {
-            if let Some(found) = wanted(event) {
-                return found;
-            }
-        }
-        assert!(began.elapsed() < PATIENCE, "nothing came of {method}");
-        let wake = host.next_wake().unwrap_or(began + PATIENCE);
-        let wait = wake.saturating_duration_since(Instant::now()).min(PATIENCE);
-        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
-            .unwrap();
-    }
+    drive_until(host, |came| came.drain(..).find_map(&mut wanted))
 }
 
 /// What a method returned, as text.

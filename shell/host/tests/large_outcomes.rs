@@ -2,14 +2,13 @@
 //!
 //! Needs an interpreter with the package installed, as `python.rs`.
 
+mod driven;
+
 use bytes::Bytes;
+use driven::drive_until;
 use quorate_host::{Host, HostConfig, HostEvent, HostedObject, PythonConfig, call_payload};
 use quorate_types::{Call, CommandId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, Slot, Stamp};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// No test waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the process may take beside Python itself.
 const HOST_KIB_MAX: u64 = 160 << 10;
@@ -48,34 +47,16 @@ fn call(index: u32, method: &str, arguments: &[i64]) -> Call {
 /// Executes a slot, and returns its outcomes. A host that dies fails the test.
 fn outcomes(host: &mut Host, slot: u64, calls: Vec<Call>) -> Vec<Outcome> {
     host.execute(Slot(slot), Stamp::default(), calls);
-    let mut poll = mio::Poll::new().unwrap();
-    let fd = host.fd();
-    let mut source = mio::unix::SourceFd(&fd);
-    poll.registry()
-        .register(&mut source, mio::Token(7), mio::Interest::READABLE)
-        .unwrap();
-    let began = Instant::now();
-    let mut events = Vec::new();
-    loop {
-        host.flush();
-        host.poll(&mut events);
-        for event in events.drain(..) {
-            match event {
-                HostEvent::Executed { slot: at, results } => {
-                    assert_eq!(at, Slot(slot));
-                    return results.outcomes().cloned().collect();
-                }
-                HostEvent::Down { reason, .. } => panic!("{reason}"),
-                HostEvent::Hanging { .. } => {}
-                other => panic!("{other:?}"),
-            }
+    let of_event = |event| match event {
+        HostEvent::Executed { slot: at, results } => {
+            assert_eq!(at, Slot(slot));
+            Some(results.outcomes().cloned().collect())
         }
-        assert!(began.elapsed() < PATIENCE, "no outcomes came");
-        let wake = host.next_wake().unwrap_or(began + PATIENCE);
-        let wait = wake.saturating_duration_since(Instant::now()).min(PATIENCE);
-        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
-            .unwrap();
-    }
+        HostEvent::Down { reason, .. } => panic!("{reason}"),
+        HostEvent::Hanging { .. } => None,
+        other => panic!("{other:?}"),
+    };
+    drive_until(host, |came| came.drain(..).find_map(of_event))
 }
 
 /// The most memory that the host process has had, in KiB.

@@ -46,7 +46,8 @@ impl Collector for Page {
                 gauge.encode(family.encode_family(&[("peer", peer.id)])?)?;
             }
         }
-        for (name, help, value) in counters(&self.0).into_iter().chain(multicast(&self.0)) {
+        let counters = counters(&self.0).into_iter();
+        for (name, help, value) in counters.chain(multicast(&self.0)).chain(rounds(&self.0)) {
             let counter = ConstCounter::new(value);
             let metric = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
             counter.encode(metric)?;
@@ -262,6 +263,30 @@ fn multicast(status: &NodeStatus) -> Vec<Line> {
     ]
 }
 
+/// In which rounds a leader decided; nothing where the ordering has no fast ones.
+fn rounds(status: &NodeStatus) -> Vec<Line> {
+    let Some(rounds) = &status.rounds else {
+        return Vec::new();
+    };
+    vec![
+        (
+            "fast_rounds",
+            "Slots decided in fast rounds while this node led",
+            rounds.fast,
+        ),
+        (
+            "classic_rounds",
+            "Slots decided in classic rounds while this node led",
+            rounds.classic,
+        ),
+        (
+            "collisions",
+            "Slots whose fast round decided nothing because votes differed",
+            rounds.collisions,
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +299,7 @@ mod tests {
             "is_serving": true, "is_host_up": true, "stuck": null, "incarnation": "", "boot": 1, "uptime_ms": 5, "wall_ns": 6, "elections": 1,
             "view": {"number": 1, "first_slot": 1, "members": [], "ordering": "", "replicas": [1], "acceptors": [1], "window": 1, "persist": "disk"},
             "counts": serde_json::to_value(crate::status::Counts::default()).unwrap(),
+            "rounds": {"fast": 4, "classic": 3, "collisions": 2},
             "peers": [{"id": 2, "connected": true, "lag": 7, "in_flight_bytes": 8}],
         });
         let status = serde_json::from_value(status).expect("a status document");
@@ -295,6 +321,9 @@ mod tests {
             "quorate_peer_lag_slots{group=\"1\",node=\"1\",peer=\"2\"} 7",
             "quorate_reply_seconds_count{group=\"1\",node=\"1\"} 0",
             "# TYPE quorate_log_sync_seconds histogram",
+            "quorate_fast_rounds_total{group=\"1\",node=\"1\"} 4",
+            "quorate_classic_rounds_total{group=\"1\",node=\"1\"} 3",
+            "quorate_collisions_total{group=\"1\",node=\"1\"} 2",
         ] {
             assert!(page.contains(line), "{line} in {page}");
         }

@@ -7,10 +7,12 @@ use crate::config::NodeConfig;
 use crate::node::{MULTICAST, Node};
 use mio::Registry;
 use quorate_any::AnyMessage;
+use quorate_ordering::MulticastStatus;
 use quorate_replica::{Input, PeerMessage};
 use quorate_transport::{MulticastCounters, MulticastSocket};
 use quorate_types::{ClusterId, Incarnation, NodeSet, Time};
 use quorate_wire::{Assembly, Cutter, DATAGRAM_BYTES, DatagramCounts};
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddrV4};
 
 /// The multicast of one node.
@@ -143,5 +145,51 @@ impl Node {
             );
         }
         multicast.deaf = deaf;
+    }
+}
+
+/// Values that travel by multicast. Numbers count from the start of the process, those of a leader from when it began to lead.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MulticastReport {
+    /// Where.
+    pub address: String,
+    /// As a leader: nodes that do not hear it, and get values over links.
+    pub deaf: Vec<u16>,
+    /// As a leader: values multicast.
+    pub sent: u64,
+    /// Values of proposals that came by multicast.
+    pub heard: u64,
+    /// Values that did not come and were asked for.
+    pub asked: u64,
+    /// Bytes multicast, each once.
+    pub bytes_out: u64,
+    /// Bytes heard.
+    pub bytes_in: u64,
+    /// Datagrams that did not come, by their numbers.
+    pub missing: u64,
+    /// Datagrams of no use: garbage, of others, or of earlier ballots.
+    pub dropped: u64,
+}
+
+impl Node {
+    pub(crate) fn multicast_bytes_out(&self) -> u64 {
+        let multicast = self.multicast.as_ref();
+        multicast.map_or(0, |multicast| multicast.counters().0.bytes_out)
+    }
+
+    pub(crate) fn multicast_report(&self, status: &MulticastStatus) -> Option<MulticastReport> {
+        let multicast = self.multicast.as_ref()?;
+        let (socket, datagrams) = multicast.counters();
+        Some(MulticastReport {
+            address: multicast.address.to_string(),
+            deaf: status.deaf.iter().map(|node| node.0).collect(),
+            sent: status.sent,
+            heard: status.heard,
+            asked: status.asked,
+            bytes_out: socket.bytes_out,
+            bytes_in: socket.bytes_in,
+            missing: datagrams.missing,
+            dropped: datagrams.dropped,
+        })
     }
 }

@@ -5,13 +5,15 @@ use crate::drift::DriftStatus;
 use crate::groups::GroupStatus;
 use crate::journal::Journal;
 use crate::limits::{CURRENT_WITHIN, TRIM_WAIT_TOLD};
+use crate::multicasting::MulticastReport;
 use crate::node::Node;
 use crate::observing::Observing;
 use crate::poison_call::PoisonCallStatus;
 use crate::quarantine_file::hex;
+use crate::rounds::RoundsReport;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
-use quorate_ordering::{MulticastStatus, Role};
+use quorate_ordering::Role;
 use quorate_replica::{TrimHindrance, TrimWait};
 use quorate_types::{
     FastQuorums, GroupId, Incarnation, Level, Member, NodeId, ObjectSpec, OrderingName,
@@ -153,6 +155,9 @@ pub struct NodeStatus {
     /// What this node multicasts and hears; `None` where its configuration names no address.
     #[serde(default)]
     pub multicast: Option<MulticastReport>,
+    /// In which rounds slots were decided while this node led; `None` where the ordering has no fast ones.
+    #[serde(default)]
+    pub rounds: Option<RoundsReport>,
     /// Links to the other members.
     pub peers: Vec<PeerLink>,
     /// The groups beside the first one, oldest first, as the first one has decided.
@@ -305,29 +310,6 @@ pub struct Counts {
     pub log_shortage: u64,
 }
 
-/// Values that travel by multicast. Numbers count from the start of the process, those of a leader from when it began to lead.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct MulticastReport {
-    /// Where.
-    pub address: String,
-    /// As a leader: nodes that do not hear it, and get values over links.
-    pub deaf: Vec<u16>,
-    /// As a leader: values multicast.
-    pub sent: u64,
-    /// Values of proposals that came by multicast.
-    pub heard: u64,
-    /// Values that did not come and were asked for.
-    pub asked: u64,
-    /// Bytes multicast, each once.
-    pub bytes_out: u64,
-    /// Bytes heard.
-    pub bytes_in: u64,
-    /// Datagrams that did not come, by their numbers.
-    pub missing: u64,
-    /// Datagrams of no use: garbage, of others, or of earlier ballots.
-    pub dropped: u64,
-}
-
 /// A link to another member.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PeerLink {
@@ -430,6 +412,7 @@ impl Node {
             asks: self.replica.level_asked().0.0,
             refused: self.membership.level_refused().map(str::to_owned),
             multicast: self.multicast_report(&ordering.multicast),
+            rounds: ordering.rounds.map(RoundsReport::from),
             peers: peers.collect(),
             groups: self.group_statuses(),
         }
@@ -439,27 +422,6 @@ impl Node {
     pub(crate) fn stuck(&self) -> Option<StuckCallStatus> {
         let stuck = self.host.stuck()?;
         Some(StuckCallStatus::new(&stuck, &self.identity.view.objects))
-    }
-
-    fn multicast_bytes_out(&self) -> u64 {
-        let multicast = self.multicast.as_ref();
-        multicast.map_or(0, |multicast| multicast.counters().0.bytes_out)
-    }
-
-    fn multicast_report(&self, status: &MulticastStatus) -> Option<MulticastReport> {
-        let multicast = self.multicast.as_ref()?;
-        let (socket, datagrams) = multicast.counters();
-        Some(MulticastReport {
-            address: multicast.address.to_string(),
-            deaf: status.deaf.iter().map(|node| node.0).collect(),
-            sent: status.sent,
-            heard: status.heard,
-            asked: status.asked,
-            bytes_out: socket.bytes_out,
-            bytes_in: socket.bytes_in,
-            missing: datagrams.missing,
-            dropped: datagrams.dropped,
-        })
     }
 
     fn counts(&self, status: &quorate_replica::ReplicaStatus) -> Counts {

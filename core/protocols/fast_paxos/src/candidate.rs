@@ -6,7 +6,7 @@
 use crate::message::{Message, Nack, Prepare};
 use crate::selection::{Selection, select};
 use crate::{FastPaxos, Part, Seat};
-use quorate_acceptor::{Promise, Vote};
+use quorate_acceptor::{PhaseOne, Promise, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::{Ballot, Batch, FastQuorums, NodeId, NodeSet, Slot, Time, Wall};
 use std::collections::BTreeMap;
@@ -14,23 +14,8 @@ use std::collections::BTreeMap;
 /// One attempt to lead.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Candidate {
-    pub(crate) ballot: Ballot,
-    from: Slot,
-    /// Whether the own promise is durable and the others were asked.
-    is_announced: bool,
-    /// For each acceptor the `from` of the page that is awaited, once it differs from the first.
-    awaited: BTreeMap<NodeId, Slot>,
-    /// Acceptors that sent their last page.
-    promised: NodeSet,
-    /// For each slot the acceptors that may have lost a vote there: they count towards no quorum of the slot.
-    unknown: BTreeMap<Slot, NodeSet>,
+    pub(crate) phase: PhaseOne,
     votes: BTreeMap<Slot, BTreeMap<NodeId, Vote>>,
-    /// The highest decided or trimmed slot: nothing at or below it is proposed.
-    floor: Slot,
-    /// The highest wall clock stamped.
-    wall: Wall,
-    deadline: Time,
-    resend_at: Time,
 }
 
 /// What a phase-1 quorum reported.
@@ -45,44 +30,20 @@ pub(crate) struct PhaseOneFound {
 }
 
 impl Candidate {
-    pub(crate) fn wake_at(&self) -> Time {
-        self.deadline.min(self.resend_at)
-    }
-
-    fn awaited_from(&self, node: NodeId) -> Slot {
-        self.awaited.get(&node).copied().unwrap_or(self.from)
-    }
-
-    /// Acceptors that answered and know what they voted for in `slot`.
-    fn witnesses(&self, slot: Slot) -> NodeSet {
-        let ignorant = self.unknown.get(&slot).copied();
-        let ignorant = ignorant.unwrap_or(NodeSet::empty());
-        let promised = self.promised.iter();
-        promised.filter(|node| !ignorant.contains(*node)).collect()
-    }
-
-    /// Whether every slot has a quorum of witnesses. Decided slots need none.
-    fn is_complete(&self, quorum: usize) -> bool {
-        let mut open = self.unknown.range(self.floor.next()..);
-        self.promised.len() >= quorum && open.all(|(slot, _)| self.witnesses(*slot).len() >= quorum)
-    }
-
-    fn gather(&mut self, from: NodeId, page: Promise) {
-        for slot in &page.unknown {
-            self.unknown.entry(*slot).or_default().insert(from);
-        }
-        self.floor = self.floor.max(page.decided).max(page.trimmed);
-        self.wall = self.wall.max(page.wall);
+    /// Takes what a page has. Returns the question for the next one.
+    fn gather(&mut self, from: NodeId, page: Promise) -> Option<Prepare> {
+        let ask = self.phase.gather(from, &page);
         for vote in page.votes {
             self.votes.entry(vote.slot).or_default().insert(from, vote);
         }
+        ask
     }
 
     /// What is to be proposed, once the quorum is complete.
     fn found(&self, quorums: &FastQuorums) -> PhaseOneFound {
         let mut values = BTreeMap::new();
-        for (slot, votes) in self.votes.range(self.floor.next()..) {
-            let witnesses = self.witnesses(*slot);
+        for (slot, votes) in self.votes.range(self.phase.floor().next()..) {
+            let witnesses = self.phase.witnesses(*slot);
             let votes = votes.iter().filter(|(node, _)| witnesses.contains(**node));
             let votes: Vec<&Vote> = votes.map(|(_, vote)| vote).collect();
             let rounds: Vec<_> = votes.iter().map(|vote| (vote.ballot, vote.kind)).collect();
@@ -95,8 +56,8 @@ impl Candidate {
         }
         PhaseOneFound {
             values,
-            floor: self.floor,
-            wall: self.wall,
+            floor: self.phase.floor(),
+            wall: self.phase.wall(),
         }
     }
 }
@@ -109,25 +70,15 @@ impl FastPaxos {
             "only an acceptor with a vote may lead"
         );
         let seat = &mut self.seat;
-        let highest = seat.acceptor.promised().max(seat.election.highest);
+        let highest = seat.acceptor.promised().max(seat.election.highest());
         let own = seat.config.own;
         let ballot = highest.next(seat.config.view.number, own, seat.config.boot);
         let from = seat.acceptor.log.decided().next();
-        seat.election.highest = ballot;
-        seat.election.begun += 1;
-        seat.election.heard = now;
+        seat.election.begin(now, ballot);
+        let timing = &seat.config.timing;
         self.part = Part::Candidate(Box::new(Candidate {
-            ballot,
-            from,
-            is_announced: false,
-            awaited: BTreeMap::new(),
-            promised: NodeSet::empty(),
-            unknown: BTreeMap::new(),
+            phase: PhaseOne::new(now, ballot, from, timing),
             votes: BTreeMap::new(),
-            floor: Slot::ZERO,
-            wall: Wall(0),
-            deadline: now + seat.config.timing.election_min,
-            resend_at: now + seat.config.timing.resend,
         }));
         seat.acceptor.promise(ballot, own, from, effects);
         seat.forget_old_values();
@@ -144,16 +95,14 @@ impl FastPaxos {
         let Part::Candidate(candidate) = &mut self.part else {
             return;
         };
-        if candidate.ballot != ballot || candidate.is_announced {
+        let Some(ask) = candidate.phase.announce(ballot) else {
             return;
-        }
-        candidate.is_announced = true;
-        let from = candidate.from;
+        };
         let own = self.seat.config.own;
-        let page = (self.seat.acceptor).page(ballot, from, usize::MAX, usize::MAX);
+        let page = (self.seat.acceptor).page(ballot, ask.from, usize::MAX, usize::MAX);
         let to = self.seat.config.view.acceptors.without(own);
-        let ask = Message::Prepare(Prepare { ballot, from });
-        self.seat.send(to, Lane::Urgent, ask, effects);
+        self.seat
+            .send(to, Lane::Urgent, Message::Prepare(ask), effects);
         self.on_promise(now, own, page, effects);
     }
 
@@ -179,7 +128,7 @@ impl FastPaxos {
         }
         if ballot > promised {
             self.yield_to(now, ballot, effects);
-            self.seat.heard_candidate(now, ballot);
+            self.seat.election.heard_candidate(now, ballot);
         }
         self.seat.acceptor.promise(ballot, from, first, effects);
         self.seat.forget_old_values();
@@ -197,27 +146,19 @@ impl FastPaxos {
         let Part::Candidate(candidate) = &mut self.part else {
             return;
         };
-        let is_awaited = candidate.ballot == page.ballot
-            && candidate.awaited_from(from) == page.from
-            && !candidate.promised.contains(from);
-        if !is_awaited || !is_acceptor {
+        if !candidate.phase.awaits(from, &page) || !is_acceptor {
             return;
         }
-        let next = page.next;
-        candidate.gather(from, page);
-        if let Some(next) = next {
-            candidate.awaited.insert(from, next);
-            let ballot = candidate.ballot;
-            let ask = Message::Prepare(Prepare { ballot, from: next });
+        if let Some(ask) = candidate.gather(from, page) {
             let to = NodeSet::only(from);
-            self.seat.send(to, Lane::Urgent, ask, effects);
+            self.seat
+                .send(to, Lane::Urgent, Message::Prepare(ask), effects);
             return;
         }
-        candidate.promised.insert(from);
         let quorums = &self.seat.quorums;
-        if candidate.is_complete(quorums.classic().phase1()) {
-            let ballot = candidate.ballot;
-            let promised = candidate.promised;
+        if candidate.phase.is_complete(quorums.classic().phase1()) {
+            let ballot = candidate.phase.ballot();
+            let promised = candidate.phase.promised();
             let found = candidate.found(quorums);
             self.begin_leading(now, ballot, promised, found, effects);
         }
@@ -227,28 +168,16 @@ impl FastPaxos {
         let Part::Candidate(candidate) = &mut self.part else {
             return;
         };
-        if now >= candidate.deadline {
+        if candidate.phase.is_over(now) {
             self.abandon(now);
             return;
         }
-        if now < candidate.resend_at {
-            return;
-        }
-        candidate.resend_at = now + self.seat.config.timing.resend;
-        if !candidate.is_announced {
-            return;
-        }
-        let ballot = candidate.ballot;
-        let own = self.seat.config.own;
-        let silent = self.seat.config.view.acceptors.without(own).iter();
-        let silent = silent.filter(|node| !candidate.promised.contains(*node));
-        let asks: Vec<_> = silent
-            .map(|node| (node, candidate.awaited_from(node)))
-            .collect();
-        for (node, from) in asks {
-            let ask = Message::Prepare(Prepare { ballot, from });
+        let others = (self.seat.config.view.acceptors).without(self.seat.config.own);
+        let timing = &self.seat.config.timing;
+        for (node, ask) in candidate.phase.ask_again(now, others, timing) {
             let to = NodeSet::only(node);
-            self.seat.send(to, Lane::Urgent, ask, effects);
+            self.seat
+                .send(to, Lane::Urgent, Message::Prepare(ask), effects);
         }
     }
 
@@ -256,7 +185,7 @@ impl FastPaxos {
     pub(crate) fn abandon(&mut self, now: Time) {
         self.part = Part::Follower;
         self.seat.election.leader = None;
-        self.seat.retry_later(now);
+        self.seat.election.retry_later(now);
     }
 }
 

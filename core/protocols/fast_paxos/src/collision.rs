@@ -27,7 +27,7 @@ impl Leader {
         if !is_fast || !is_open || !self.is_steady() {
             return;
         }
-        let votes = seat.learner.tally.fast_votes(slot, self.ballot);
+        let votes = seat.tally.fast_votes(slot, self.ballot);
         if !self.has_collided(seat, &votes) {
             return;
         }
@@ -73,7 +73,7 @@ impl Leader {
     }
 
     fn may_win_elsewhere(&self, seat: &Seat, slot: Slot, value: ValueId) -> bool {
-        let tally = &seat.learner.tally;
+        let tally = &seat.tally;
         let others = tally.slots().filter(|other| *other != slot);
         let mut open = others.filter(|other| !self.proposals.contains_key(other));
         open.any(|other| {

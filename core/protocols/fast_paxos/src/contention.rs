@@ -6,6 +6,7 @@
 use crate::limits::{
     CALM_SLOTS, COLLISIONS_MAX, COUNTED_MIN, COUNTED_SLOTS, MIXED_MAX, PAUSE_MAX, PAUSE_MIN,
 };
+use quorate_ordering::RoundsStatus;
 use quorate_types::{Duration, Time};
 
 /// What a node that leads has seen of this. It outlives the ballots of the node.
@@ -19,6 +20,7 @@ pub(crate) struct Contention {
     pause: Duration,
     /// No fast round begins before.
     closed_until: Time,
+    rounds: RoundsStatus,
 }
 
 impl Contention {
@@ -29,11 +31,18 @@ impl Contention {
             calm: 0,
             pause: PAUSE_MIN,
             closed_until: Time(0),
+            rounds: RoundsStatus::default(),
         }
+    }
+
+    /// What was counted since the start.
+    pub(crate) fn rounds(&self) -> RoundsStatus {
+        self.rounds
     }
 
     /// A fast round was decided as it was.
     pub(crate) fn passed(&mut self) {
+        self.rounds.fast += 1;
         self.calm += 1;
         if self.calm >= CALM_SLOTS {
             self.pause = PAUSE_MIN;
@@ -43,8 +52,14 @@ impl Contention {
 
     /// A fast round collided. Says whether that was one too many.
     pub(crate) fn collided(&mut self) -> bool {
+        self.rounds.collisions += 1;
         self.count(1);
         self.slots >= COUNTED_MIN && self.mixed * COLLISIONS_MAX > self.slots
+    }
+
+    /// A slot was decided in the classic round that the leader began.
+    pub(crate) fn decided_classic(&mut self) {
+        self.rounds.classic += 1;
     }
 
     /// A batch of commands was ordered by the leader.

@@ -8,8 +8,8 @@ use crate::leader::Leader;
 use crate::message::Message;
 use quorate_acceptor::Current;
 use quorate_ordering::{Effect, Effects};
+use quorate_types::Slot;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Slot, Time};
 
 impl Leader {
     /// Looks whether a quorum that meets all others, and orders, has heard another heartbeat.
@@ -28,18 +28,6 @@ impl Leader {
 }
 
 impl Seat {
-    /// A leader said since when what it told was all that was decided.
-    pub(crate) fn told_current(
-        &mut self,
-        now: Time,
-        current: &Current,
-        effects: &mut Effects<Message>,
-    ) {
-        let slot = current.decided;
-        let at = self.answers.date(now, self.config.own, current);
-        effects.extend(at.map(|at| Effect::Current { slot, at }));
-    }
-
     /// For each peer, the highest number of its answers that arrived here.
     pub(crate) fn held_now(&self) -> Current {
         let answered = self.peers.iter().filter(|peer| peer.answer > 0);

@@ -93,7 +93,7 @@ impl Ordering for FastPaxos {
         let mut earliest = match &self.part {
             Part::Follower if self.may_stand() => Some(self.seat.election.missed_at()),
             Part::Follower => None,
-            Part::Candidate(candidate) => Some(candidate.wake_at()),
+            Part::Candidate(candidate) => Some(candidate.phase.wake_at()),
             Part::Leader(leader) => Some(leader.wake_at(&self.seat)),
         };
         let is_unrecorded =
@@ -227,7 +227,7 @@ impl FastPaxos {
     pub(crate) fn yield_to(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
         match &self.part {
             Part::Follower => {}
-            Part::Candidate(candidate) if candidate.ballot < ballot => {
+            Part::Candidate(candidate) if candidate.phase.ballot() < ballot => {
                 self.part = Part::Follower;
             }
             Part::Leader(leader) if leader.ballot < ballot => self.step_down(now, effects),
@@ -241,10 +241,10 @@ impl FastPaxos {
         Nack { ballot, promised }: Nack,
         effects: &mut Effects<Message>,
     ) {
-        self.seat.election.highest = self.seat.election.highest.max(promised);
+        self.seat.election.heard_of(promised);
         match &self.part {
             Part::Follower => {}
-            Part::Candidate(candidate) if candidate.ballot == ballot => self.abandon(now),
+            Part::Candidate(candidate) if candidate.phase.ballot() == ballot => self.abandon(now),
             Part::Leader(leader) if leader.ballot == ballot => self.step_down(now, effects),
             Part::Candidate(_) | Part::Leader(_) => {}
         }
@@ -313,7 +313,7 @@ impl FastPaxos {
                 peer.value_credit.refund(now, number);
             }
         }
-        let tally = &mut seat.learner.tally;
+        let tally = &mut seat.tally;
         if tally.note(decided, slot, from, ballot, kind) {
             self.decide_known(now, effects);
             if let Some((leader, seat)) = self.leading() {
@@ -366,7 +366,8 @@ impl FastPaxos {
             self.seat.open(ballot, first, effects);
         }
         if let Some(current) = &heartbeat.current {
-            self.seat.told_current(now, current, effects);
+            let own = self.seat.config.own;
+            self.seat.answers.told(now, own, current, effects);
         }
         self.heard_decided(now, ballot, decided, effects);
         self.seat.repair_heard(&heartbeat, effects);
@@ -420,7 +421,7 @@ impl FastPaxos {
                     || (self.seat.election.leader.is_none()
                         && self.seat.acceptor.promised().node == node);
                 if is_awaited {
-                    self.seat.suspect_soon(now);
+                    self.seat.election.suspect_soon(now);
                 }
             }
         }

@@ -143,7 +143,7 @@ impl Leader {
 
     /// The highest slot with a vote, as far as this node knows.
     pub(crate) fn voted(&self, seat: &Seat) -> Slot {
-        seat.learner.reported.max(seat.learner.tally.highest())
+        seat.reported.max(seat.tally.highest())
     }
 
     /// All commands that wait for a slot, are proposed or were found.
@@ -277,7 +277,7 @@ impl Leader {
         loop {
             let limits = &seat.config.limits;
             // Votes may be left in slots that nobody proposes for, and the next view begins after all slots of this one.
-            let must_fill = seat.last >= Some(self.next) || seat.learner.reported >= self.next;
+            let must_fill = seat.last >= Some(self.next) || seat.reported >= self.next;
             let fills = self.queue.is_empty() && must_fill;
             let pipeline = if fills || self.queue.is_large_next(limits) {
                 limits.pipeline_large
@@ -346,6 +346,7 @@ impl Leader {
             && *entry.key() <= decided
         {
             let proposal = entry.remove();
+            seat.contention.decided_classic();
             self.is_awaited_elsewhere |= proposal.is_awaited;
             self.held.remove(proposal.batch.commands());
         }
@@ -366,7 +367,7 @@ impl Leader {
         }
         if self.is_stuck(seat, now) {
             // Who voted there may be gone, and phase 1 find nothing: the slot is filled all the same. Claim fp-17.
-            seat.learner.reported = self.voted(seat);
+            seat.reported = self.voted(seat);
             seat.contention.close(now);
             return Tenure::Renewed;
         }
@@ -391,7 +392,7 @@ impl Leader {
         let next = seat.acceptor.log.decided().next();
         let timing = &seat.config.timing;
         // Where others know more, learning comes first.
-        let bearable = if seat.learner.known < next {
+        let bearable = if seat.learner.known() < next {
             timing.resend
         } else {
             timing.election_min
@@ -417,19 +418,15 @@ impl Leader {
         let decided = seat.acceptor.log.decided();
         let ballot = self.ballot;
         for (slot, proposal) in self.proposals.iter_mut().take(seat.config.limits.resend) {
-            let peers = seat.peers.iter().filter(|peer| peer.link.is_some());
+            let peers = seat.peers.linked();
             let lacking: NodeSet = peers
                 .map(|peer| peer.node)
-                .filter(|node| !seat.learner.tally.has_classic(*slot, ballot, *node))
+                .filter(|node| !seat.tally.has_classic(*slot, ballot, *node))
                 .collect();
             for node in lacking.iter() {
                 proposal.sent.insert(node);
             }
-            if !seat
-                .learner
-                .tally
-                .has_classic(*slot, ballot, seat.config.own)
-            {
+            if !seat.tally.has_classic(*slot, ballot, seat.config.own) {
                 // This node lacked something before a trim.
                 seat.vote(ballot, *slot, proposal.batch.clone(), effects);
             }
@@ -527,7 +524,7 @@ impl Leader {
             self.progress_at = now;
             self.moved_at = now;
         }
-        seat.learner.reported = seat.learner.reported.max(voted);
+        seat.reported = seat.reported.max(voted);
         self.count_beats(seat, effects);
         self.fill(seat, now, from, effects);
     }
@@ -537,7 +534,7 @@ impl Leader {
         let bearable = seat.config.timing.election_min;
         if let LeaderStage::CatchUp { since, .. } = self.stage
             && now.since(since) >= seat.config.timing.election_max
-            && now.since(seat.learner.progress_at) >= seat.config.timing.election_max
+            && now.since(seat.learner.progress_at()) >= seat.config.timing.election_max
         {
             return true;
         }

@@ -4,64 +4,12 @@
 //! where the leader of the vote's ballot announces so, but only a classic vote: in a fast round others may have voted for another
 //! value. It asks for all other batches, one bounded chunk at a time. Claim fp-2.
 
-use crate::limits::TAUGHT_AGAIN;
 use crate::message::{Learn, Learned, Message, Trimmed};
-use crate::peers::Taught;
-use crate::tally::Tally;
 use crate::{FastPaxos, Part, Seat};
-use quorate_acceptor::{OpenQuestions, Verdict};
-use quorate_ordering::{ConflictingDecisions, Decision, Effect, Effects, Lane};
+use quorate_acceptor::{Taught, Teachers, Verdict};
+use quorate_ordering::{Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time, VoteKind};
-
-/// What a node knows of decisions beyond its own decided prefix.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Learner {
-    /// The newest leader's watermark.
-    heard: (Ballot, Slot),
-    /// The highest slot known to be decided somewhere.
-    pub(crate) known: Slot,
-    pub(crate) tally: Tally,
-    /// The highest slot in which an acceptor says that it voted, or may have: up to it slots are decided, whatever is submitted. A
-    /// reader may wait for it, in whatever ballot.
-    pub(crate) reported: Slot,
-    /// Slots up to this one are decided, and some peer has them in snapshots only.
-    elided: Slot,
-    gap_since: Option<Time>,
-    /// The peer that was asked last, and when another one is asked.
-    asked: Option<(NodeId, Time)>,
-    questions: OpenQuestions,
-    /// Peers that have what is missing only in snapshots: the others are asked first, until learning goes on.
-    trimmed: NodeSet,
-    /// Rises when an answer does not help, so that the next peer is asked.
-    turn: usize,
-    /// When learning last brought a batch.
-    pub(crate) progress_at: Time,
-}
-
-impl Learner {
-    pub(crate) fn new(now: Time) -> Learner {
-        Learner {
-            heard: (Ballot::ZERO, Slot::ZERO),
-            known: Slot::ZERO,
-            tally: Tally::default(),
-            reported: Slot::ZERO,
-            elided: Slot::ZERO,
-            gap_since: None,
-            asked: None,
-            questions: OpenQuestions::default(),
-            trimmed: NodeSet::empty(),
-            turn: 0,
-            progress_at: now,
-        }
-    }
-
-    /// The prefix moved by what peers told, or by a snapshot.
-    pub(crate) fn went_on(&mut self, now: Time) {
-        self.progress_at = now;
-        self.trimmed = NodeSet::empty();
-    }
-}
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, VoteKind};
 
 impl FastPaxos {
     /// The leader of `ballot` says that every slot up to `upto` is decided.
@@ -72,13 +20,7 @@ impl FastPaxos {
         upto: Slot,
         effects: &mut Effects<Message>,
     ) {
-        let heard = &mut self.seat.learner.heard;
-        if ballot > heard.0 {
-            *heard = (ballot, upto);
-        } else if ballot == heard.0 {
-            heard.1 = heard.1.max(upto);
-        }
-        self.seat.learner.known = self.seat.learner.known.max(upto);
+        self.seat.learner.heard(ballot, upto);
         self.decide_known(now, effects);
         self.learn_more(now, effects);
     }
@@ -92,22 +34,16 @@ impl FastPaxos {
         effects: &mut Effects<Message>,
     ) {
         self.seat.peers.note_decided(from, decided);
-        self.seat.learner.known = self.seat.learner.known.max(decided);
+        self.seat.learner.knows(decided);
         self.learn_more(now, effects);
     }
 
     /// Notes a gap; if it remains, the missing slots are asked for.
     pub(crate) fn learn_more(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.seat.acceptor.log.decided() >= self.seat.learner.known {
-            self.seat.learner.gap_since = None;
-            self.seat.learner.asked = None;
-            return;
-        }
-        if self.seat.learner.gap_since.is_none() {
-            self.seat.learner.gap_since = Some(now);
-            if matches!(self.part, Part::Leader(_)) {
-                self.seat.learn(now, effects);
-            }
+        let decided = self.seat.acceptor.log.decided();
+        let is_new = self.seat.learner.finds_gap(now, decided);
+        if is_new && matches!(self.part, Part::Leader(_)) {
+            self.seat.learn(now, effects);
         }
     }
 
@@ -123,12 +59,7 @@ impl FastPaxos {
         effects: &mut Effects<Message>,
     ) {
         self.seat.peers.note_decided(from, decided);
-        self.seat.learner.known = self.seat.learner.known.max(decided);
-        let learner = &mut self.seat.learner;
-        learner.questions.answered(now, from);
-        if learner.asked.is_some_and(|(peer, _)| peer == from) {
-            learner.asked = None;
-        }
+        self.seat.learner.answered(now, from, decided);
         let before = self.seat.acceptor.log.decided();
         let mut slot = first;
         for batch in batches {
@@ -138,16 +69,12 @@ impl FastPaxos {
         self.decide_known(now, effects);
         if self.seat.acceptor.log.decided() > before {
             self.seat.learner.went_on(now);
-            if self.seat.acceptor.log.decided() < self.seat.learner.known {
+            if self.seat.acceptor.log.decided() < self.seat.learner.known() {
                 self.seat.learn(now, effects);
             }
         } else {
-            self.seat.learner.turn += 1;
-            // After all peers were asked in vain, pause. Otherwise questions and empty answers would follow
-            // each other as fast as the links carry them.
-            let linked = self.seat.peers.iter().filter(|peer| peer.link.is_some());
-            let place = self.seat.learner.turn.checked_rem(linked.count());
-            self.seat.learner.gap_since = place.is_none_or(|place| place == 0).then_some(now);
+            let linked = self.seat.peers.linked().count();
+            self.seat.learner.learned_nothing(now, linked);
         }
         self.learn_more(now, effects);
     }
@@ -164,15 +91,8 @@ impl FastPaxos {
         effects: &mut Effects<Message>,
     ) {
         let next = self.seat.acceptor.log.decided().next();
-        if let Some(known) = self.seat.acceptor.log.chosen(slot)
-            && *known != batch
-        {
-            effects.push(Effect::Conflict(ConflictingDecisions {
-                slot,
-                peer: from,
-                own: known.clone(),
-                told: batch,
-            }));
+        if let Some(conflict) = self.seat.acceptor.log.conflict(slot, from, &batch) {
+            effects.push(Effect::Conflict(conflict));
             return;
         }
         let proposed = match &self.part {
@@ -193,7 +113,7 @@ impl FastPaxos {
         let seat = &mut self.seat;
         seat.acceptor.decide(learned, effects);
         let slot = seat.acceptor.log.decided();
-        seat.learner.tally.forget_upto(slot);
+        seat.tally.forget_upto(slot);
         let batch = seat.acceptor.log.chosen(slot);
         let batch = batch.expect("it was just decided").clone();
         seat.forget_value(&batch);
@@ -208,7 +128,7 @@ impl FastPaxos {
         loop {
             let seat = &self.seat;
             let next = seat.acceptor.log.decided().next();
-            let Some((ballot, kind)) = seat.learner.tally.decided(next, &seat.quorums) else {
+            let Some((ballot, kind)) = seat.tally.decided(next, &seat.quorums) else {
                 if !seat.is_announced(next) {
                     return;
                 }
@@ -224,7 +144,7 @@ impl FastPaxos {
             };
             let batch = proposed.or_else(|| seat.value_of(next, ballot, kind));
             let Some(batch) = batch else {
-                self.seat.learner.known = self.seat.learner.known.max(next);
+                self.seat.learner.knows(next);
                 self.learn_more(now, effects);
                 return;
             };
@@ -250,23 +170,18 @@ impl FastPaxos {
         effects: &mut Effects<Message>,
     ) {
         self.seat.peers.note_decided(from, upto);
-        self.seat.learner.known = self.seat.learner.known.max(upto);
+        self.seat.learner.knows(upto);
         if upto <= self.seat.acceptor.log.decided() {
             return;
         }
-        self.seat.learner.elided = self.seat.learner.elided.max(upto);
+        self.seat.learner.elide(upto);
         if upto <= self.seat.executed {
             // The replica began with a snapshot that holds these slots.
             self.leave_to_snapshot(now, upto, effects);
             return;
         }
-        let asked = self.seat.learner.asked.filter(|(peer, _)| *peer == from);
-        if asked.is_some() || self.seat.learner.asked.is_none() {
-            let is_news = self.seat.learner.trimmed.insert(from);
-            // Who says it again, for example to each pre-vote, does not put off the question to the next peer.
-            let again_at = asked.filter(|_| !is_news).map(|(_, again_at)| again_at);
-            let again_at = again_at.unwrap_or(now + self.seat.config.timing.read);
-            self.seat.learner.asked = Some((from, again_at));
+        let timing = &self.seat.config.timing;
+        if self.seat.learner.is_told_trimmed(now, from, timing) {
             effects.push(Effect::NeedSnapshot { upto });
         }
         self.learn_more(now, effects);
@@ -276,7 +191,7 @@ impl FastPaxos {
 impl Seat {
     /// Whether the leader says that the next slot is decided, and this node holds what it proposed there.
     fn is_announced(&self, next: Slot) -> bool {
-        let (ballot, upto) = self.learner.heard;
+        let (ballot, upto) = self.learner.watermark();
         let open = self.acceptor.log.open(next);
         let is_any = planted(Plant::FastVoteDecidedByWatermark);
         let is_proposed = |kind: VoteKind| !kind.is_fast() || is_any;
@@ -285,10 +200,7 @@ impl Seat {
 
     /// Up to where slots are decided of which only a snapshot helps on; slot 0 where no snapshot is awaited.
     pub(crate) fn elided(&self) -> Slot {
-        match self.acceptor.log.decided() < self.learner.elided {
-            true => self.learner.known.max(self.learner.elided),
-            false => Slot::ZERO,
-        }
+        self.learner.elided(self.acceptor.log.decided())
     }
 
     /// Votes in a classic round; for a trim of logs only where nothing before it is missing here. Claim fp-15.
@@ -305,10 +217,12 @@ impl Seat {
 
     /// No further answer is expected: asks at once for what is still missing.
     pub(crate) fn learn_afresh(&mut self, now: Time, effects: &mut Effects<Message>) {
-        self.learner.asked = None;
-        self.learner.questions.forget();
-        if self.acceptor.log.decided() < self.learner.known {
-            self.learner.gap_since.get_or_insert(now);
+        self.learner.forget_questions();
+        self.learn_at_once(now, effects);
+    }
+
+    fn learn_at_once(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.learner.needs_more(now, self.acceptor.log.decided()) {
             self.learn(now, effects);
         }
     }
@@ -320,84 +234,41 @@ impl Seat {
         node: NodeId,
         effects: &mut Effects<Message>,
     ) {
-        let is_asked = self.learner.questions.lost(node);
+        let is_asked = self.learner.lost(node);
         if is_asked {
             self.learn_afresh(now, effects);
         }
     }
 
     pub(crate) fn learner_wake_at(&self) -> Option<Time> {
-        match (self.learner.asked, self.learner.gap_since) {
-            (Some((_, again_at)), _) => Some(again_at),
-            (None, Some(since)) => {
-                let all_asked = self.learner.questions.first_end();
-                let linked = self.peers.iter().filter(|peer| peer.link.is_some());
-                let is_blocked = self.learner.questions.len() >= linked.count();
-                let at = since + self.config.timing.gap;
-                Some(
-                    all_asked
-                        .filter(|_| is_blocked)
-                        .map_or(at, |end| at.max(end)),
-                )
-            }
-            (None, None) => None,
-        }
+        let linked = self.peers.linked().count();
+        self.learner.wake_at(linked, &self.config.timing)
     }
 
     pub(crate) fn wake_learner(&mut self, now: Time, effects: &mut Effects<Message>) {
         if self.learner_wake_at().is_none_or(|at| now < at) {
             return;
         }
-        self.learner.asked = None;
+        self.learner.ask_another();
         self.learn(now, effects);
     }
 
     fn learn(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.learner.asked.is_some() {
-            return;
-        }
-        let Some(peer) = self.teacher(now) else {
-            self.learner.gap_since = Some(now);
-            return;
+        let linked = self.peers.linked();
+        let linked: Vec<_> = linked.map(|peer| (peer.node, peer.decided)).collect();
+        let teachers = Teachers {
+            linked: &linked,
+            leader: self.election.leader.map(|ballot| ballot.node),
+            upstream: None,
+            chunk: self.config.limits.chunk_slots as u64,
         };
-        let again_at = (self.learner.questions).ask(now, peer, self.config.timing.resend);
-        self.learner.asked = Some((peer, again_at));
-        let from = self.acceptor.log.decided().next();
-        self.send(
-            NodeSet::only(peer),
-            Lane::Bulk,
-            Message::Learn(Learn { from }),
-            effects,
-        );
-    }
-
-    /// The peer to ask: the leader for a few slots, preferably another peer for many, and the next one
-    /// after a failure. A log that lost records begins later than those of others.
-    fn teacher(&self, now: Time) -> Option<NodeId> {
         let decided = self.acceptor.log.decided();
-        let leader = self.election.leader.map(|ballot| ballot.node);
-        let is_long = self.learner.known.since(decided) > self.config.limits.chunk_slots as u64;
-        let mut choice: Vec<_> = (self.peers.iter())
-            .filter(|peer| peer.link.is_some() && !self.learner.questions.is_open(now, peer.node))
-            .map(|peer| {
-                let is_leader = Some(peer.node) == leader;
-                let is_ahead = peer.decided > decided || is_leader;
-                let is_trimmed = self.learner.trimmed.contains(peer.node);
-                (is_trimmed, !is_ahead, is_leader == is_long, peer.node)
-            })
-            .collect();
-        choice.sort_unstable();
-        let turn = self.learner.turn.checked_rem(choice.len())?;
-        choice.get(turn).map(|(.., node)| *node)
-    }
-
-    /// Whether the answer to a question is on its way already: over a slow link it takes longer than a learner waits.
-    fn is_under_way(&self, now: Time, node: NodeId, first: Slot) -> bool {
-        let taught = self.peers.find(node).and_then(|peer| peer.taught);
-        taught.is_some_and(|taught| {
-            let is_in = taught.first <= first && first < taught.end;
-            is_in && now < taught.at + Duration(self.config.timing.resend.0 * TAUGHT_AGAIN)
-        })
+        let timing = &self.config.timing;
+        if let Some(peer) = self.learner.ask(now, decided, teachers, timing) {
+            let from = decided.next();
+            let ask = Message::Learn(Learn { from });
+            self.send(NodeSet::only(peer), Lane::Bulk, ask, effects);
+        }
     }
 
     pub(crate) fn on_learn(
@@ -407,45 +278,20 @@ impl Seat {
         Learn { from: first }: Learn,
         effects: &mut Effects<Message>,
     ) {
-        let log = &self.acceptor.log;
-        let limits = &self.config.limits;
-        if self.is_under_way(now, from, first) {
+        let mut peer = self.peers.find_mut(from);
+        let taught = peer.as_ref().and_then(|peer| peer.taught);
+        if taught.is_some_and(|taught| taught.is_under_way(now, first, &self.config.timing)) {
             return;
         }
-        if first <= log.trimmed() {
-            let upto = log.trimmed();
-            self.send(
-                NodeSet::only(from),
-                Lane::Bulk,
-                Message::Trimmed(Trimmed { upto }),
-                effects,
-            );
-            return;
-        }
-        let mut batches = Vec::new();
-        let mut bytes = 0;
-        let mut slot = first;
-        while let Some(batch) = log.chosen(slot) {
-            bytes += batch.weight();
-            let is_full = batches.len() == limits.chunk_slots || bytes > limits.chunk_bytes;
-            if is_full && !batches.is_empty() {
-                break;
+        let answer = match self.acceptor.log.teach(first, &self.config.limits) {
+            Ok(learned) => {
+                if let Some(peer) = &mut peer {
+                    peer.taught = Some(Taught::by(&learned, now));
+                }
+                Message::Learned(learned)
             }
-            batches.push(batch.clone());
-            slot = slot.next();
-        }
-        let answer = Message::Learned(Learned {
-            from: first,
-            batches,
-            decided: log.decided(),
-        });
-        if let Some(peer) = self.peers.find_mut(from) {
-            peer.taught = Some(Taught {
-                first,
-                end: slot,
-                at: now,
-            });
-        }
+            Err(trimmed) => Message::Trimmed(trimmed),
+        };
         self.send(NodeSet::only(from), Lane::Bulk, answer, effects);
     }
 

@@ -38,11 +38,9 @@ pub use quorate_acceptor::{Promise, Vote};
 use candidate::Candidate;
 use caster::Caster;
 use contention::Contention;
-use election::Election;
 use leader::{Leader, Mode};
-use learner::Learner;
 use peers::Peers;
-use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
+use quorate_acceptor::{Acceptor, Answers, Election, ForeignRecord, Learner, restore};
 use quorate_ordering::{
     Config, MulticastStatus, OrderingStatus, PeerStatus, Record, Role, Standing,
 };
@@ -51,6 +49,7 @@ use quorate_types::{Duration, FastQuorums, NodeSet, Slot, Time};
 use reads::FastReads;
 use repair::Repair;
 use submissions::Submissions;
+use tally::Tally;
 
 /// The current role of a node.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,12 +64,15 @@ pub(crate) enum Part {
 pub(crate) struct Seat {
     config: Config,
     quorums: FastQuorums,
-    random: Random,
     acceptor: Acceptor,
     caster: Caster,
     election: Election,
     peers: Peers,
     learner: Learner,
+    tally: Tally,
+    /// The highest slot in which an acceptor says that it voted, or may have: up to it slots are decided, whatever is submitted. A
+    /// reader may wait for it, in whatever ballot.
+    reported: Slot,
     forward: Submissions,
     reads: FastReads,
     answers: Answers,
@@ -127,26 +129,22 @@ impl FastPaxos {
         } else {
             Standing::Observer
         };
-        let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
         let before = config.view.first_slot.previous();
         restore(&mut acceptor, recovered, &config.damage, before)?;
         acceptor.set_tells_tentative(config.tells_tentative);
-        let is_alone = config.view.acceptors.len() == 1;
-        let patience = if is_alone {
-            Duration::ZERO
-        } else {
-            random.span(timing.retry_max, timing.election_min)
-        };
+        let acceptors = config.view.acceptors.len();
         let delivered = acceptor.log.trimmed();
         let must_repair = config.damage.needs_survey() && is_voter;
         let is_repairable = must_repair || !config.damage.needs_survey();
         let seat = Seat {
             quorums,
             caster: Caster::default(),
-            election: Election::new(now, patience),
+            election: Election::new(now, config.seed, timing, acceptors),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
+            tally: Tally::default(),
+            reported: Slot::ZERO,
             forward: Submissions::new(config.own, config.boot),
             reads: FastReads::new(config.boot),
             answers: Answers::new(config.boot),
@@ -161,7 +159,6 @@ impl FastPaxos {
             entropy: 0,
             delivered,
             config,
-            random,
             acceptor,
         };
         Ok(FastPaxos {
@@ -193,7 +190,7 @@ impl FastPaxos {
                 leader: self.seat.election.leader.map(|ballot| ballot.node),
             },
             Part::Candidate(candidate) => Role::Candidate {
-                ballot: candidate.ballot,
+                ballot: candidate.phase.ballot(),
             },
             Part::Leader(leader) => Role::Leader {
                 ballot: leader.ballot,
@@ -223,7 +220,7 @@ impl FastPaxos {
             lag: if is_leader {
                 voted.since(peer.decided)
             } else {
-                self.seat.learner.known.max(decided).since(peer.decided)
+                self.seat.learner.known().max(decided).since(peer.decided)
             },
             in_flight: peer.credit.len() + peer.value_credit.len(),
             in_flight_bytes: peer.credit.bytes() + peer.value_credit.bytes(),
@@ -232,18 +229,19 @@ impl FastPaxos {
             role: self.role(),
             promised: self.seat.acceptor.promised(),
             decided,
-            known: self.seat.learner.known.max(decided),
+            known: self.seat.learner.known().max(decided),
             voted,
             trimmed: self.seat.acceptor.log.trimmed(),
             window_left,
             waiting,
             votes: self.seat.may_be_acceptor(),
             held_bytes: self.seat.acceptor.log.bytes() + self.seat.caster.bytes(),
-            elections: self.seat.election.begun,
+            elections: self.seat.election.begun(),
             foreign: self.foreign,
             spared: 0,
             suspicions: 0,
             multicast: MulticastStatus::default(),
+            rounds: Some(self.seat.contention.rounds()),
             deferred: 0,
             peers: peers.collect(),
         }

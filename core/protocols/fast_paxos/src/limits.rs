@@ -34,6 +34,3 @@ pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(32_000);
 
 /// Rounds of fast values that were decided without a change make the next pause as short as the first.
 pub(crate) const CALM_SLOTS: u32 = 1 << 10;
-
-/// The same slots are told again on one link only after so many times the time after which a learner asks again.
-pub(crate) const TAUGHT_AGAIN: u64 = 4;

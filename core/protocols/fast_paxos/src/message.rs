@@ -4,6 +4,10 @@
 //! everything it claims (a ballot, a slot, a value, a request number), and none depends on its place in a stream.
 
 pub use quorate_acceptor::Current;
+pub use quorate_acceptor::message::{
+    Accept, AskBarrier, Barrier, Confirm, Decided, Learn, Learned, Nack, PreVote, PreVoted,
+    Prepare, TakeOver, Trimmed,
+};
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{Ballot, Batch, Command, Slot, ValueId, ViewNumber, VoteKind};
 
@@ -108,12 +112,7 @@ impl Message {
                 value: propose.value,
                 batch: &propose.batch,
             },
-            Message::Accept(accept) => Testimony::Proposes {
-                ballot: accept.ballot,
-                slot: accept.slot,
-                batch: &accept.batch,
-                decided: accept.decided,
-            },
+            Message::Accept(accept) => accept.testimony(),
             Message::Voted(voted) => Testimony::Votes {
                 ballot: voted.ballot,
                 kind: voted.kind,
@@ -132,18 +131,9 @@ impl Message {
                 decided: *decided,
             },
             Message::Learn(ask) => Testimony::AsksDecided { from: ask.from },
-            Message::Learned(learned) => Testimony::TellsDecided {
-                from: learned.from,
-                batches: &learned.batches,
-            },
-            Message::Trimmed(trimmed) => Testimony::TellsDecided {
-                from: trimmed.upto,
-                batches: &[],
-            },
-            Message::Confirm(ask) => Testimony::AsksConfirm {
-                ballot: ask.ballot,
-                epoch: ask.epoch,
-            },
+            Message::Learned(learned) => learned.testimony(),
+            Message::Trimmed(trimmed) => trimmed.testimony(),
+            Message::Confirm(ask) => ask.testimony(),
             Message::Confirmed(answer) => Testimony::Confirms {
                 ballot: answer.ballot,
                 epoch: answer.epoch,
@@ -156,14 +146,8 @@ impl Message {
                 promised: answer.promised,
                 voted: answer.voted,
             },
-            Message::PreVote(PreVote { attempt, decided }) => Testimony::AsksPreVote {
-                attempt: *attempt,
-                decided: *decided,
-            },
-            Message::PreVoted(answer) => Testimony::AnswersPreVote {
-                attempt: answer.attempt,
-                is_granted: answer.is_granted,
-            },
+            Message::PreVote(ask) => ask.testimony(),
+            Message::PreVoted(answer) => answer.testimony(),
             Message::Nack(_)
             | Message::Any(_)
             | Message::Seen(_)
@@ -174,47 +158,6 @@ impl Message {
             | Message::TakeOver(_) => Testimony::Nothing,
         }
     }
-}
-
-/// Would you promise me a ballot? A node asks before it uses a ballot, so that a returning node does
-/// not replace a leader that works.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PreVote {
-    /// The number of the sender's attempt.
-    pub attempt: u64,
-    /// The sender's decided prefix.
-    pub decided: Slot,
-}
-
-/// The answer to [`PreVote`]; it binds nobody.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PreVoted {
-    /// The attempt answered.
-    pub attempt: u64,
-    /// The acceptor also misses its leader.
-    pub is_granted: bool,
-    /// The highest ballot that it promised: the next one must be higher.
-    pub promised: Ballot,
-    /// The acceptor's decided prefix.
-    pub decided: Slot,
-}
-
-/// Phase 1a: take no part in lower ballots, and report your votes from `from` on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prepare {
-    /// The ballot to promise.
-    pub ballot: Ballot,
-    /// The first slot to report.
-    pub from: Slot,
-}
-
-/// The receiver's ballot is too low.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Nack {
-    /// The ballot refused.
-    pub ballot: Ballot,
-    /// The higher ballot that is promised.
-    pub promised: Ballot,
 }
 
 /// Phase 2a of fast rounds: in every slot from `from` on the receiver may vote for the value that it chooses. Also: who submits
@@ -238,19 +181,6 @@ pub struct Propose {
     pub batch: Batch,
 }
 
-/// Phase 2a of a classic round: vote for `batch` in `slot`. After a collision this is the next round of the slot alone.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Accept {
-    /// The leader's ballot.
-    pub ballot: Ballot,
-    /// The slot.
-    pub slot: Slot,
-    /// The batch.
-    pub batch: Batch,
-    /// The leader's decided prefix.
-    pub decided: Slot,
-}
-
 /// Phase 2b: the sender voted, durably, in `slot` of `ballot`: in the fast round for the value named, or in the classic one
 /// for the leader's proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,15 +200,6 @@ pub struct Seen {
     pub ballot: Ballot,
     /// The slot.
     pub slot: Slot,
-}
-
-/// Every slot up to `upto` is decided. Where `ballot` proposed in a classic round, its proposal is decided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Decided {
-    /// The leader's ballot.
-    pub ballot: Ballot,
-    /// The leader's decided prefix.
-    pub upto: Slot,
 }
 
 /// A sign of life of the leader, sent on the urgent lane at every heartbeat interval.
@@ -315,31 +236,6 @@ pub struct Heard {
     pub is_voter: bool,
 }
 
-/// Tell me decided batches from `from` on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Learn {
-    /// The first slot that the sender lacks.
-    pub from: Slot,
-}
-
-/// Decided batches of consecutive slots, as many as fit a chunk.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Learned {
-    /// Slot of the first batch.
-    pub from: Slot,
-    /// The decided batches; empty if the sender knows none from there.
-    pub batches: Vec<Batch>,
-    /// The sender's decided prefix.
-    pub decided: Slot,
-}
-
-/// The slots asked for, or proposed, are at or below `upto`: they are decided and exist only in snapshots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Trimmed {
-    /// The sender's last trimmed slot.
-    pub upto: Slot,
-}
-
 /// Please order these. The sender keeps them, and sends them again to another leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forward {
@@ -347,15 +243,6 @@ pub struct Forward {
     pub ballot: Ballot,
     /// Commands submitted at the sender.
     pub commands: Vec<Command>,
-}
-
-/// Is `ballot` still the highest that you promised?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Confirm {
-    /// The leader's ballot.
-    pub ballot: Ballot,
-    /// The number of a round that was opened after the reads that it covers had arrived; used once.
-    pub epoch: u64,
 }
 
 /// The answer to [`Confirm`]: `ballot` is the highest promised.
@@ -368,29 +255,6 @@ pub struct Confirmed {
     /// The highest slot in which the sender voted in this ballot, in either round, or may have: a fast round is decided without the
     /// leader.
     pub voted: Slot,
-}
-
-/// To the leader: up to which slot must I execute before I answer reads that arrived here?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AskBarrier {
-    /// The number of the sender's request.
-    pub request: u64,
-}
-
-/// The answer to [`AskBarrier`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Barrier {
-    /// The request answered.
-    pub request: u64,
-    /// The barrier; `None` if the sender cannot confirm that it leads.
-    pub barrier: Option<Slot>,
-}
-
-/// From a leader that shuts down: begin phase 1 at once, without a pre-vote.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TakeOver {
-    /// The ballot given up.
-    pub ballot: Ballot,
 }
 
 /// From an acceptor whose log was damaged: what is the highest ballot and slot you know of?

@@ -2,7 +2,7 @@
 //! bounds what is sent to each.
 
 use crate::Seat;
-use quorate_acceptor::Credit;
+use quorate_acceptor::{Credit, Taught};
 use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
 
 /// One other member of the view.
@@ -30,15 +30,6 @@ pub(crate) struct Peer {
     pub(crate) value_credit: Credit<u64>,
     /// The decided slots that it was told last on this link.
     pub(crate) taught: Option<Taught>,
-}
-
-/// Decided slots that a peer was told.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Taught {
-    pub(crate) first: Slot,
-    /// The slot after the last one.
-    pub(crate) end: Slot,
-    pub(crate) at: Time,
 }
 
 impl Peer {
@@ -92,6 +83,11 @@ impl Peers {
     /// Other acceptors.
     pub(crate) fn acceptors(&self) -> impl Iterator<Item = &Peer> {
         self.0.iter().filter(|peer| peer.is_acceptor)
+    }
+
+    /// Those whose links are up.
+    pub(crate) fn linked(&self) -> impl Iterator<Item = &Peer> {
+        self.0.iter().filter(|peer| peer.link.is_some())
     }
 
     /// Whether the link to `node` is up.

@@ -220,7 +220,7 @@ impl Leader {
         let epoch = &mut epochs[index];
         epoch.confirmed.insert(from);
         // Readers wait for it, and nobody may be left who voted there or proposed something.
-        seat.learner.reported = seat.learner.reported.max(voted);
+        seat.reported = seat.reported.max(voted);
         if !planted(Plant::FastReadUnasked) {
             epoch.barrier = epoch.barrier.max(voted);
         }

@@ -90,7 +90,7 @@ impl FastPaxos {
         if !self.seat.acceptor.is_voter() {
             return;
         }
-        let mut proposed = self.seat.learner.tally.highest();
+        let mut proposed = self.seat.tally.highest();
         if let Part::Leader(leader) = &mut self.part {
             proposed = proposed.max(leader.next.previous());
             let is_through = match leader.stage {

@@ -18,7 +18,7 @@ impl FastPaxos {
     ) {
         let decided = self.seat.acceptor.log.decided();
         self.seat.acceptor.log.raise_wall(found.wall);
-        self.seat.learner.known = self.seat.learner.known.max(found.floor);
+        self.seat.learner.knows(found.floor);
         let leader = Leader::new(now, ballot, found, &self.seat);
         self.part = Part::Leader(Box::new(leader));
         self.seat.election.leads();
@@ -44,7 +44,7 @@ impl FastPaxos {
         self.seat.close_reads(now, effects);
         self.seat.election.leader = None;
         self.seat.leader_changed();
-        self.seat.retry_later(now);
+        self.seat.election.retry_later(now);
     }
 
     /// The leader goes on in a higher ballot: in its present one slots are open to any value.

@@ -14,14 +14,14 @@ impl FastPaxos {
         }
         let is_first = !std::mem::replace(&mut self.seat.has_begun, true);
         let upto = if is_first {
-            self.seat.lost_upto(slot)
+            self.seat.acceptor.lost_upto(slot)
         } else {
             slot
         };
         if upto > self.seat.acceptor.log.decided() {
             self.leave_to_snapshot(now, upto, effects);
         }
-        self.seat.learner.known = self.seat.learner.known.max(slot);
+        self.seat.learner.knows(slot);
         let delivered = slot.min(self.seat.acceptor.log.decided());
         self.seat.delivered = self.seat.delivered.max(delivered);
         if is_first {
@@ -44,8 +44,8 @@ impl FastPaxos {
         self.seat.acceptor.jump(upto);
         self.seat.delivered = upto;
         self.seat.discard(effects);
-        self.seat.learner.known = self.seat.learner.known.max(upto);
-        self.seat.learner.tally.forget_upto(upto);
+        self.seat.learner.knows(upto);
+        self.seat.tally.forget_upto(upto);
         self.seat.forget_votes_upto(upto);
         self.seat.learner.went_on(now);
         if let Some((leader, seat)) = self.leading() {
@@ -58,22 +58,10 @@ impl FastPaxos {
 }
 
 impl Seat {
-    /// Up to where a snapshot of this node, found at its start, replaces the log: the last slot at or below `slot` in which
-    /// damage took a vote. Claim mp-48.
-    fn lost_upto(&self, slot: Slot) -> Slot {
-        let lost = self.acceptor.unknown().filter(|lost| *lost <= slot);
-        lost.last().unwrap_or(Slot::ZERO)
-    }
-
-    /// The base names the snapshot for which the log is trimmed. So it is written where nothing is left to
-    /// trim as well, because the node holds that snapshot from a peer.
+    /// A majority holds the snapshot of `slot`: the log is trimmed for it.
     pub(crate) fn trim(&mut self, slot: Slot, digest: Digest, effects: &mut Effects<Message>) {
-        let is_news = self.acceptor.note_agreed(slot, digest);
-        let upto = slot.min(self.executed).min(self.delivered);
-        if upto > self.acceptor.log.trimmed() {
-            self.acceptor.log.trim(upto);
-            self.discard(effects);
-        } else if is_news && self.acceptor.log.trimmed() > Slot::ZERO {
+        let applied = self.executed.min(self.delivered);
+        if self.acceptor.trim(slot, digest, applied) {
             self.discard(effects);
         }
     }
@@ -81,10 +69,8 @@ impl Seat {
     /// Lets storage remove records up to the trim point. Not while the log is damaged: the damage would be
     /// removed with them, and after a restart nothing would show that a promise may be missing from the base.
     pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
-        if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
-            let upto = self.acceptor.log.trimmed();
-            let base = self.acceptor.base();
-            effects.push(Effect::Discard { upto, base });
+        if self.repair.is_none() {
+            self.acceptor.discard(effects);
         }
     }
 }

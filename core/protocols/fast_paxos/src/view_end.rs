@@ -24,7 +24,7 @@ impl FastPaxos {
     pub(crate) fn passed(&mut self, now: Time, effects: &mut Effects<Message>) {
         let decided = self.seat.acceptor.log.decided();
         if self.seat.last.is_none_or(|last| decided < last) {
-            self.seat.learner.known = self.seat.learner.known.max(decided.next());
+            self.seat.learner.knows(decided.next());
             self.learn_more(now, effects);
         }
     }
@@ -35,8 +35,8 @@ impl FastPaxos {
         if self.may_stand() || self.seat.is_over || self.seat.config.view.first_slot <= Slot(1) {
             return;
         }
-        let peers = self.seat.peers.iter();
-        let acceptors = peers.filter(|peer| peer.is_acceptor && peer.link.is_some());
+        let linked = self.seat.peers.linked();
+        let acceptors = linked.filter(|peer| peer.is_acceptor);
         self.tell_beginning(acceptors.map(|peer| peer.node).collect(), effects);
     }
 
@@ -56,7 +56,7 @@ impl FastPaxos {
         }
         self.step_down(now, effects);
         self.part = Part::Follower;
-        self.seat.stand_no_more();
+        self.seat.election.stand_no_more();
         self.seat.leave_reads(effects);
         let commands = self.seat.forward.leave();
         if !commands.is_empty() {
@@ -100,7 +100,7 @@ impl FastPaxos {
             }
         }
         if stands {
-            instance.seat.election.stand_at_once(led_before);
+            instance.seat.election.stand_at_once(led_before, None);
         }
         instance
     }

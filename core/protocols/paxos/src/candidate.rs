@@ -5,7 +5,7 @@
 
 use crate::message::{Message, Nack, Prepare};
 use crate::{MultiPaxos, Part, Seat};
-use quorate_acceptor::{Promise, Vote};
+use quorate_acceptor::{PhaseOne, Promise, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, Wall};
@@ -14,19 +14,9 @@ use std::collections::BTreeMap;
 /// One attempt to lead.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Candidate {
-    pub(crate) ballot: Ballot,
-    from: Slot,
-    /// Whether the own promise is durable and the others were asked.
-    is_announced: bool,
-    /// For each acceptor the `from` of the page that is awaited, once it differs from the first.
-    awaited: BTreeMap<NodeId, Slot>,
-    /// Acceptors that sent their last page.
-    promised: NodeSet,
-    /// For each slot the acceptors that may have lost a vote there: they count towards no quorum of the slot.
-    unknown: BTreeMap<Slot, NodeSet>,
-    pub(crate) found: PhaseOneFound,
-    deadline: Time,
-    resend_at: Time,
+    pub(crate) phase: PhaseOne,
+    /// For each slot, the vote in the highest ballot.
+    votes: BTreeMap<Slot, Vote>,
 }
 
 /// The votes and decisions that a phase-1 quorum reported.
@@ -41,34 +31,11 @@ pub(crate) struct PhaseOneFound {
 }
 
 impl Candidate {
-    pub(crate) fn wake_at(&self) -> Time {
-        self.deadline.min(self.resend_at)
-    }
-
-    fn awaited_from(&self, node: NodeId) -> Slot {
-        self.awaited.get(&node).copied().unwrap_or(self.from)
-    }
-
-    /// Whether enough acceptors sent their pages: for every slot `quorum` of them, without those that answered `unknown` there.
-    /// Decided slots need no witness. Claim mp-45.
-    fn is_complete(&self, quorum: usize) -> bool {
-        let open = self.unknown.range(self.found.floor.next()..);
-        let told = |node: &NodeId| self.promised.contains(*node);
-        let ignorant = open.map(|(_, nodes)| nodes.iter().filter(told).count());
-        self.promised.len() >= quorum + ignorant.max().unwrap_or(0)
-    }
-
-    fn gather(&mut self, from: NodeId, page: Promise) {
-        for slot in &page.unknown {
-            self.unknown.entry(*slot).or_default().insert(from);
-        }
-        if planted(Plant::FloorOfLastPromise) {
-            self.found.floor = Slot::ZERO;
-        }
-        self.found.floor = self.found.floor.max(page.decided).max(page.trimmed);
-        self.found.wall = self.found.wall.max(page.wall);
+    /// Takes what a page has. Returns the question for the next one.
+    fn gather(&mut self, from: NodeId, page: Promise) -> Option<Prepare> {
+        let ask = self.phase.gather(from, &page);
         for vote in page.votes {
-            match self.found.votes.get(&vote.slot) {
+            match self.votes.get(&vote.slot) {
                 Some(known) if outranks(known, &vote) => {}
                 Some(known) if known.ballot == vote.ballot => {
                     assert!(
@@ -77,9 +44,19 @@ impl Candidate {
                     );
                 }
                 Some(_) | None => {
-                    self.found.votes.insert(vote.slot, vote);
+                    self.votes.insert(vote.slot, vote);
                 }
             }
+        }
+        ask
+    }
+
+    /// What is to be proposed, once the quorum is complete.
+    fn found(&mut self) -> PhaseOneFound {
+        PhaseOneFound {
+            votes: std::mem::take(&mut self.votes),
+            floor: self.phase.floor(),
+            wall: self.phase.wall(),
         }
     }
 }
@@ -103,26 +80,18 @@ impl MultiPaxos {
             .seat
             .acceptor
             .promised()
-            .max(self.seat.election.highest);
+            .max(self.seat.election.highest());
         if is_reused {
             highest = self.seat.acceptor.promised();
         }
         let boot = if is_reused { 0 } else { self.seat.config.boot };
         let ballot = highest.next(self.seat.config.view.number, self.seat.config.own, boot);
         let from = self.seat.acceptor.log.decided().next();
-        self.seat.election.highest = ballot;
-        self.seat.election.begun += 1;
-        self.seat.election.heard = now;
+        self.seat.election.begin(now, ballot);
+        let timing = &self.seat.config.timing;
         self.part = Part::Candidate(Box::new(Candidate {
-            ballot,
-            from,
-            is_announced: false,
-            awaited: BTreeMap::new(),
-            promised: NodeSet::empty(),
-            unknown: BTreeMap::new(),
-            found: PhaseOneFound::default(),
-            deadline: now + self.seat.config.timing.election_min,
-            resend_at: now + self.seat.config.timing.resend,
+            phase: PhaseOne::new(now, ballot, from, timing),
+            votes: BTreeMap::new(),
         }));
         self.seat
             .acceptor
@@ -142,28 +111,15 @@ impl MultiPaxos {
         let Part::Candidate(candidate) = &mut self.part else {
             return;
         };
-        if candidate.ballot != ballot || candidate.is_announced {
+        let Some(ask) = candidate.phase.announce(ballot) else {
             return;
-        }
-        candidate.is_announced = true;
-        let from = candidate.from;
-        let page = self
-            .seat
-            .acceptor
-            .page(ballot, from, usize::MAX, usize::MAX);
-        let to = self
-            .seat
-            .config
-            .view
-            .acceptors
-            .without(self.seat.config.own);
-        self.seat.send(
-            to,
-            Lane::Urgent,
-            Message::Prepare(Prepare { ballot, from }),
-            effects,
-        );
-        self.on_promise(now, self.seat.config.own, page, effects);
+        };
+        let own = self.seat.config.own;
+        let page = (self.seat.acceptor).page(ballot, ask.from, usize::MAX, usize::MAX);
+        let to = self.seat.config.view.acceptors.without(own);
+        self.seat
+            .send(to, Lane::Urgent, Message::Prepare(ask), effects);
+        self.on_promise(now, own, page, effects);
     }
 
     pub(crate) fn on_prepare(
@@ -191,7 +147,7 @@ impl MultiPaxos {
                 return;
             }
             self.yield_to(now, ballot, effects);
-            self.seat.heard_candidate(now, ballot);
+            self.seat.election.heard_candidate(now, ballot);
         }
         self.seat.acceptor.promise(ballot, from, first, effects);
     }
@@ -208,33 +164,25 @@ impl MultiPaxos {
         let Part::Candidate(candidate) = &mut self.part else {
             return;
         };
-        let is_awaited = candidate.ballot == page.ballot
-            && candidate.awaited_from(from) == page.from
-            && !candidate.promised.contains(from);
-        if !is_awaited || !is_acceptor {
+        if !candidate.phase.awaits(from, &page) || !is_acceptor {
             return;
         }
-        let next = page.next;
-        candidate.gather(from, page);
-        if let Some(next) = next.filter(|_| !planted(Plant::PromisePagesSkipped)) {
-            candidate.awaited.insert(from, next);
-            let ballot = candidate.ballot;
-            let ask = Message::Prepare(Prepare { ballot, from: next });
+        if let Some(ask) = candidate.gather(from, page) {
+            let to = NodeSet::only(from);
             self.seat
-                .send(NodeSet::only(from), Lane::Urgent, ask, effects);
+                .send(to, Lane::Urgent, Message::Prepare(ask), effects);
             return;
         }
-        candidate.promised.insert(from);
-        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty()
-            || planted(Plant::NextViewWithoutPhaseOne) && candidate.ballot.view.0 > 1;
+        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.votes.is_empty()
+            || planted(Plant::NextViewWithoutPhaseOne) && candidate.phase.ballot().view.0 > 1;
         let quorums = self.seat.config.view.quorums;
         let needed = match planted(Plant::PhaseOneByPhaseTwo) {
             true => quorums.phase2(),
             false => quorums.phase1(),
         };
-        if candidate.is_complete(needed) || is_skipped {
-            let ballot = candidate.ballot;
-            let found = std::mem::take(&mut candidate.found);
+        if candidate.phase.is_complete(needed) || is_skipped {
+            let ballot = candidate.phase.ballot();
+            let found = candidate.found();
             self.begin_leading(now, ballot, found, effects);
         }
     }
@@ -243,26 +191,16 @@ impl MultiPaxos {
         let Part::Candidate(candidate) = &mut self.part else {
             return;
         };
-        if now >= candidate.deadline {
+        if candidate.phase.is_over(now) {
             self.abandon(now);
             return;
         }
-        if now < candidate.resend_at {
-            return;
-        }
-        candidate.resend_at = now + self.seat.config.timing.resend;
-        if !candidate.is_announced {
-            return;
-        }
-        let ballot = candidate.ballot;
-        let asks: Vec<(NodeId, Slot)> = (self.seat.config.view.acceptors.iter())
-            .filter(|node| *node != self.seat.config.own && !candidate.promised.contains(*node))
-            .map(|node| (node, candidate.awaited_from(node)))
-            .collect();
-        for (node, from) in asks {
-            let ask = Message::Prepare(Prepare { ballot, from });
+        let others = (self.seat.config.view.acceptors).without(self.seat.config.own);
+        let timing = &self.seat.config.timing;
+        for (node, ask) in candidate.phase.ask_again(now, others, timing) {
+            let to = NodeSet::only(node);
             self.seat
-                .send(NodeSet::only(node), Lane::Urgent, ask, effects);
+                .send(to, Lane::Urgent, Message::Prepare(ask), effects);
         }
     }
 
@@ -270,7 +208,7 @@ impl MultiPaxos {
     pub(crate) fn abandon(&mut self, now: Time) {
         self.part = Part::Follower;
         self.seat.election.leader = None;
-        self.seat.retry_later(now);
+        self.seat.election.retry_later(now);
     }
 }
 

@@ -5,8 +5,8 @@ use crate::leader::Leader;
 use crate::message::{Current, Message};
 use crate::policies::VotesTold;
 use quorate_ordering::{Effect, Effects};
+use quorate_types::Slot;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Slot, Time};
 
 impl Leader {
     /// Looks whether a phase-2 quorum has heard another heartbeat. Fewer may confirm a read where elections need more acceptors, because
@@ -23,18 +23,6 @@ impl Leader {
 }
 
 impl Seat {
-    /// A leader said since when what it told was all that was decided.
-    pub(crate) fn told_current(
-        &mut self,
-        now: Time,
-        current: &Current,
-        effects: &mut Effects<Message>,
-    ) {
-        let slot = current.decided;
-        let at = self.answers.date(now, self.config.own, current);
-        effects.extend(at.map(|at| Effect::Current { slot, at }));
-    }
-
     /// Whether others may order in the next view already, where a leader of this one has proposed up to `proposed`: they may know its
     /// last slot to be decided before the leader does. Claim mp-60.
     pub(crate) fn may_others_go_on(&self, proposed: Slot) -> bool {

@@ -88,7 +88,7 @@ impl Ordering for MultiPaxos {
         let mut earliest = match &self.part {
             Part::Follower if self.may_stand() => Some(self.seat.election.missed_at()),
             Part::Follower => None,
-            Part::Candidate(candidate) => Some(candidate.wake_at()),
+            Part::Candidate(candidate) => Some(candidate.phase.wake_at()),
             Part::Leader(leader) => Some(leader.wake_at(&self.seat)),
         };
         let is_unrecorded =
@@ -247,7 +247,7 @@ impl MultiPaxos {
     pub(crate) fn yield_to(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
         match &self.part {
             Part::Follower => {}
-            Part::Candidate(candidate) if candidate.ballot < ballot => {
+            Part::Candidate(candidate) if candidate.phase.ballot() < ballot => {
                 self.part = Part::Follower;
             }
             Part::Leader(leader) if leader.ballot < ballot => self.step_down(now, effects),
@@ -261,10 +261,10 @@ impl MultiPaxos {
         Nack { ballot, promised }: Nack,
         effects: &mut Effects<Message>,
     ) {
-        self.seat.election.highest = self.seat.election.highest.max(promised);
+        self.seat.election.heard_of(promised);
         match &self.part {
             Part::Follower => {}
-            Part::Candidate(candidate) if candidate.ballot == ballot => self.abandon(now),
+            Part::Candidate(candidate) if candidate.phase.ballot() == ballot => self.abandon(now),
             Part::Leader(leader) if leader.ballot == ballot => self.step_down(now, effects),
             Part::Candidate(_) | Part::Leader(_) => {}
         }
@@ -361,7 +361,8 @@ impl MultiPaxos {
             is_granted,
         });
         if let Some(current) = current {
-            self.seat.told_current(now, &current, effects);
+            let own = self.seat.config.own;
+            self.seat.answers.told(now, own, &current, effects);
         }
         self.heard_decided(now, ballot, decided, effects);
         self.seat.repair_led(now, ballot, effects);
@@ -407,7 +408,7 @@ impl MultiPaxos {
                     || (self.seat.election.leader.is_none()
                         && self.seat.acceptor.promised().node == node);
                 if is_awaited {
-                    self.seat.suspect_soon(now);
+                    self.seat.election.suspect_soon(now);
                 }
                 if let Some((leader, seat)) = self.leading() {
                     leader.suspect_unlinked(seat, now, node, effects);
@@ -434,14 +435,14 @@ impl MultiPaxos {
         }
         let is_first = !std::mem::replace(&mut self.seat.has_begun, true);
         let upto = if is_first {
-            self.seat.lost_upto(slot)
+            self.seat.acceptor.lost_upto(slot)
         } else {
             slot
         };
         if upto > self.seat.acceptor.log.decided() {
             self.leave_to_snapshot(now, upto, effects);
         }
-        self.seat.learner.known = self.seat.learner.known.max(slot);
+        self.seat.learner.knows(slot);
         let delivered = slot.min(self.seat.acceptor.log.decided());
         self.seat.delivered = self.seat.delivered.max(delivered);
         if is_first {
@@ -463,7 +464,7 @@ impl MultiPaxos {
         self.seat.acceptor.jump(upto);
         self.seat.delivered = upto;
         self.seat.discard(effects);
-        self.seat.learner.known = self.seat.learner.known.max(upto);
+        self.seat.learner.knows(upto);
         self.seat.learner.went_on(now);
         self.seat.decide_heard(effects);
         self.prefix_moved(now, effects);

@@ -124,7 +124,7 @@ impl Seat {
         match self.config.limits.flow {
             Flow::Credit | Flow::Unbounded | Flow::Retry(_) => false,
             Flow::Blocking(_) => {
-                let mut linked = self.peers.iter().filter(|peer| peer.link.is_some());
+                let mut linked = self.peers.linked();
                 linked.any(|peer| peer.credit.blocks(&self.config.limits))
             }
         }

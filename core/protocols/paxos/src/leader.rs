@@ -564,7 +564,7 @@ impl Leader {
         let bearable = seat.config.timing.election_min;
         if let LeaderStage::CatchUp { since, .. } = self.stage
             && now.since(since) >= seat.config.timing.election_max
-            && now.since(seat.learner.progress_at) >= seat.config.timing.election_max
+            && now.since(seat.learner.progress_at()) >= seat.config.timing.election_max
         {
             return true;
         }

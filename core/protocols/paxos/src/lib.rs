@@ -35,14 +35,12 @@ pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use deferral::Deferred;
-use election::Election;
 use forward::Submissions;
 use leader::Leader;
-use learner::Learner;
 use multicast::CarriedValues;
 use peers::Peers;
 use policies::Policies;
-use quorate_acceptor::{Acceptor, Answers, ForeignRecord, Random, restore};
+use quorate_acceptor::{Acceptor, Answers, Election, ForeignRecord, Learner, restore};
 use quorate_ordering::{Config, Damage, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
@@ -65,7 +63,6 @@ pub(crate) enum Part {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Seat {
     config: Config,
-    random: Random,
     acceptor: Acceptor,
     election: Election,
     peers: Peers,
@@ -144,7 +141,6 @@ impl MultiPaxos {
             true => Standing::Voter,
             false => Standing::Observer,
         };
-        let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
         let before = config.view.first_slot.previous();
         restore(&mut acceptor, recovered, &config.damage, before)?;
@@ -154,15 +150,12 @@ impl MultiPaxos {
         if may_be_bound && !planted(Plant::LeaseForgotten) {
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }
-        let patience = match config.view.acceptors.len() {
-            1 => Duration::ZERO,
-            _ => random.span(timing.retry_max, timing.election_min),
-        };
+        let acceptors = config.view.acceptors.len();
         let must_repair = config.damage.needs_survey() && config.is_voter();
         let is_repairable = must_repair || !config.damage.needs_survey();
         let repair = must_repair.then(|| Repair::new(config.boot, now));
         let seat = Seat {
-            election: Election::new(now, patience),
+            election: Election::new(now, config.seed, timing, acceptors),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
             policies: Policies::of(&config.view, &config.limits),
@@ -183,7 +176,6 @@ impl MultiPaxos {
             delivered: acceptor.log.trimmed(),
             is_attended: false,
             config,
-            random,
             acceptor,
         };
         Ok(MultiPaxos {
@@ -215,7 +207,7 @@ impl MultiPaxos {
                 leader: self.seat.election.leader.map(|ballot| ballot.node),
             },
             Part::Candidate(candidate) => Role::Candidate {
-                ballot: candidate.ballot,
+                ballot: candidate.phase.ballot(),
             },
             Part::Leader(leader) => Role::Leader {
                 ballot: leader.ballot,
@@ -245,7 +237,7 @@ impl MultiPaxos {
             lag: if is_leader {
                 voted.since(peer.acked.max(peer.decided))
             } else {
-                self.seat.learner.known.max(decided).since(peer.decided)
+                self.seat.learner.known().max(decided).since(peer.decided)
             },
             in_flight: peer.credit.len(),
             in_flight_bytes: peer.credit.bytes(),
@@ -254,14 +246,14 @@ impl MultiPaxos {
             role: self.role(),
             promised: self.seat.acceptor.promised(),
             decided,
-            known: self.seat.learner.known.max(decided),
+            known: self.seat.learner.known().max(decided),
             voted,
             trimmed: self.seat.acceptor.log.trimmed(),
             window_left,
             waiting,
             votes: self.seat.may_be_acceptor(),
             held_bytes: self.seat.acceptor.log.bytes() + self.seat.spreading.bytes(),
-            elections: self.seat.election.begun,
+            elections: self.seat.election.begun(),
             foreign: self.foreign,
             spared,
             suspicions,
@@ -270,6 +262,7 @@ impl MultiPaxos {
                 Part::Leader(leader) => Some(leader),
                 Part::Candidate(_) | Part::Follower => None,
             }),
+            rounds: None,
             peers: peers.collect(),
         }
     }

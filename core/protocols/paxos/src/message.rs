@@ -10,6 +10,10 @@ mod spread;
 use crate::repair::OF_LEADER;
 pub use multicast::{Carried, Hears, PassId};
 pub use quorate_acceptor::Current;
+pub use quorate_acceptor::message::{
+    Accept, AskBarrier, Barrier, Confirm, Decided, Learn, Learned, Nack, PreVote, PreVoted,
+    Prepare, TakeOver, Trimmed,
+};
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{
     Ballot, Batch, BroadcastId, Command, CommandId, NodeId, NodeSet, Refusal, Slot, ViewNumber,
@@ -141,12 +145,7 @@ impl Message {
     pub fn testimony(&self) -> Testimony<'_> {
         match self {
             Message::Prepare(ask) => Testimony::Opens { ballot: ask.ballot },
-            Message::Accept(accept) => Testimony::Proposes {
-                ballot: accept.ballot,
-                slot: accept.slot,
-                batch: &accept.batch,
-                decided: accept.decided,
-            },
+            Message::Accept(accept) => accept.testimony(),
             Message::Accepted(accepted) => Testimony::Votes {
                 ballot: accepted.ballot,
                 kind: VoteKind::Classic,
@@ -184,22 +183,13 @@ impl Message {
                 decided: announced.upto,
             },
             Message::Learn(ask) => Testimony::AsksDecided { from: ask.from },
-            Message::Learned(learned) => Testimony::TellsDecided {
-                from: learned.from,
-                batches: &learned.batches,
-            },
-            Message::Trimmed(trimmed) => Testimony::TellsDecided {
-                from: trimmed.upto,
-                batches: &[],
-            },
+            Message::Learned(learned) => learned.testimony(),
+            Message::Trimmed(trimmed) => trimmed.testimony(),
             Message::Heard(heard) if heard.is_granted => Testimony::GrantsLease {
                 ballot: heard.ballot,
                 beat: heard.beat,
             },
-            Message::Confirm(ask) => Testimony::AsksConfirm {
-                ballot: ask.ballot,
-                epoch: ask.epoch,
-            },
+            Message::Confirm(ask) => ask.testimony(),
             Message::Confirmed(answer) => Testimony::Confirms {
                 ballot: answer.ballot,
                 epoch: answer.epoch,
@@ -233,82 +223,6 @@ impl Message {
     }
 }
 
-/// Would you promise me a ballot? A node asks before it uses a ballot, so that a returning node does
-/// not replace a leader that works.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PreVote {
-    /// The number of the sender's attempt.
-    pub attempt: u64,
-    /// The sender's decided prefix.
-    pub decided: Slot,
-}
-
-impl PreVote {
-    fn testimony(&self) -> Testimony<'static> {
-        let PreVote { attempt, decided } = *self;
-        Testimony::AsksPreVote { attempt, decided }
-    }
-}
-
-/// The answer to [`PreVote`]; it binds nobody.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PreVoted {
-    /// The attempt answered.
-    pub attempt: u64,
-    /// The acceptor also misses its leader and is bound by no lease.
-    pub is_granted: bool,
-    /// The highest ballot that it promised: the next one must be higher.
-    pub promised: Ballot,
-    /// The acceptor's decided prefix.
-    pub decided: Slot,
-}
-
-impl PreVoted {
-    fn testimony(&self) -> Testimony<'static> {
-        let PreVoted {
-            attempt,
-            is_granted,
-            ..
-        } = *self;
-        Testimony::AnswersPreVote {
-            attempt,
-            is_granted,
-        }
-    }
-}
-
-/// Phase 1a: take no part in lower ballots, and report your votes from `from` on. It is sent again with
-/// a later `from` for each further page of the answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prepare {
-    /// The ballot to promise.
-    pub ballot: Ballot,
-    /// The first slot to report.
-    pub from: Slot,
-}
-
-/// The receiver's ballot is too low.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Nack {
-    /// The ballot refused.
-    pub ballot: Ballot,
-    /// The higher ballot that is promised.
-    pub promised: Ballot,
-}
-
-/// Phase 2a: vote for `batch` in `slot`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Accept {
-    /// The leader's ballot.
-    pub ballot: Ballot,
-    /// The slot.
-    pub slot: Slot,
-    /// The batch.
-    pub batch: Batch,
-    /// The leader's decided prefix.
-    pub decided: Slot,
-}
-
 /// Phase 2b: the sender voted, durably, for the proposal of `ballot` in every slot of `first..=last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accepted {
@@ -330,16 +244,6 @@ pub struct Seen {
     pub first: Slot,
     /// Last slot of the range.
     pub last: Slot,
-}
-
-/// Every slot up to `upto` is decided. For slots that `ballot` proposed, its proposal is decided. It is
-/// sent when no other message carries the watermark.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Decided {
-    /// The leader's ballot.
-    pub ballot: Ballot,
-    /// The leader's decided prefix.
-    pub upto: Slot,
 }
 
 /// A sign of life of the leader, sent on the urgent lane at every heartbeat interval.
@@ -376,31 +280,6 @@ pub struct Heard {
     pub is_granted: bool,
 }
 
-/// Tell me decided batches from `from` on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Learn {
-    /// The first slot that the sender lacks.
-    pub from: Slot,
-}
-
-/// Decided batches of consecutive slots, as many as fit a chunk.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Learned {
-    /// Slot of the first batch.
-    pub from: Slot,
-    /// The decided batches; empty if the sender knows none from there.
-    pub batches: Vec<Batch>,
-    /// The sender's decided prefix.
-    pub decided: Slot,
-}
-
-/// The slots asked for, or proposed, are at or below `upto`: they are decided and exist only in snapshots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Trimmed {
-    /// The sender's last trimmed slot.
-    pub upto: Slot,
-}
-
 /// Please order these; answered by their decision or by [`Returned`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forward {
@@ -424,15 +303,6 @@ pub struct Returned {
     pub refusal: Refusal,
 }
 
-/// Is `ballot` still the highest that you promised?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Confirm {
-    /// The leader's ballot.
-    pub ballot: Ballot,
-    /// The number of a round that was opened after the reads that it covers had arrived; used once.
-    pub epoch: u64,
-}
-
 /// The answer to [`Confirm`]: `ballot` is the highest promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Confirmed {
@@ -454,29 +324,6 @@ pub struct Attested {
     pub read: BroadcastId,
     /// The highest slot in which the sender voted in this ballot.
     pub voted: Slot,
-}
-
-/// To the leader: up to which slot must I execute before I answer reads that arrived here?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AskBarrier {
-    /// The number of the sender's request.
-    pub request: u64,
-}
-
-/// The answer to [`AskBarrier`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Barrier {
-    /// The request answered.
-    pub request: u64,
-    /// The barrier; `None` if the sender cannot confirm that it leads.
-    pub barrier: Option<Slot>,
-}
-
-/// From a leader that shuts down: begin phase 1 at once, without a pre-vote.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TakeOver {
-    /// The ballot given up.
-    pub ballot: Ballot,
 }
 
 /// From an acceptor whose log was damaged: what is the highest ballot and slot you know of?

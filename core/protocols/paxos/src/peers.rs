@@ -2,7 +2,7 @@
 //! bounds what is sent to each.
 
 use crate::forward::AcceptedForwards;
-use quorate_acceptor::Credit;
+use quorate_acceptor::{Credit, Taught};
 use quorate_types::{Duration, LinkEpoch, NodeId, Slot, Time, View};
 
 /// One other member of the view.
@@ -38,15 +38,6 @@ pub(crate) struct Peer {
     pub(crate) spread: Credit<u64>,
     /// The decided slots that it was told last on this link.
     pub(crate) taught: Option<Taught>,
-}
-
-/// Decided slots that a peer was told.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Taught {
-    pub(crate) first: Slot,
-    /// The slot after the last one.
-    pub(crate) end: Slot,
-    pub(crate) at: Time,
 }
 
 impl Peer {
@@ -134,6 +125,11 @@ impl Peers {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         self.0.iter_mut()
+    }
+
+    /// Those whose links are up.
+    pub(crate) fn linked(&self) -> impl Iterator<Item = &Peer> {
+        self.0.iter().filter(|peer| peer.link.is_some())
     }
 
     /// Whether the link to `node` is up.

@@ -117,7 +117,7 @@ impl Seat {
             next = next.next();
         }
         while self.tally.has(next, needed) {
-            self.learner.known = self.learner.known.max(next);
+            self.learner.knows(next);
             next = next.next();
         }
     }

@@ -19,7 +19,7 @@ impl MultiPaxos {
     ) {
         let decided = self.seat.acceptor.log.decided();
         self.seat.acceptor.log.raise_wall(found.wall);
-        self.seat.learner.known = self.seat.learner.known.max(found.floor);
+        self.seat.learner.knows(found.floor);
         let leader = Leader::new(now, ballot, found, &self.seat);
         self.part = Part::Leader(Box::new(leader));
         self.seat.election.leads();
@@ -47,9 +47,7 @@ impl MultiPaxos {
     /// The view names this start of this node as the first to lead. No ballot is lower, and nobody else has this one: there is nothing
     /// that phase 1 could find. Claim mp-90.
     pub(crate) fn lead_first(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
-        self.seat.election.highest = ballot;
-        self.seat.election.begun += 1;
-        self.seat.election.heard = now;
+        self.seat.election.begin(now, ballot);
         self.seat.acceptor.raise(ballot, effects);
         self.begin_leading(now, ballot, PhaseOneFound::default(), effects);
     }
@@ -76,7 +74,7 @@ impl MultiPaxos {
         }
         self.seat.close_reads(now, effects);
         self.seat.election.leader = None;
-        self.seat.retry_later(now);
+        self.seat.election.retry_later(now);
     }
 }
 

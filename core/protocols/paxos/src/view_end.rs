@@ -21,7 +21,7 @@ impl MultiPaxos {
     pub(crate) fn passed(&mut self, now: Time, effects: &mut Effects<Message>) {
         let decided = self.seat.acceptor.log.decided();
         if self.seat.last.is_none_or(|last| decided < last) && !planted(Plant::PassedUnnoticed) {
-            self.seat.learner.known = self.seat.learner.known.max(decided.next());
+            self.seat.learner.knows(decided.next());
             self.learn_more(now, effects);
         }
     }
@@ -32,8 +32,8 @@ impl MultiPaxos {
         if self.may_stand() || self.seat.is_over || self.seat.config.view.first_slot <= Slot(1) {
             return;
         }
-        let peers = self.seat.peers.iter();
-        let acceptors = peers.filter(|peer| peer.is_acceptor && peer.link.is_some());
+        let linked = self.seat.peers.linked();
+        let acceptors = linked.filter(|peer| peer.is_acceptor);
         self.tell_beginning(acceptors.map(|peer| peer.node).collect(), effects);
     }
 
@@ -55,7 +55,7 @@ impl MultiPaxos {
         self.part = Part::Follower;
         self.seat.spreading.leave();
         self.seat.carried = CarriedValues::default();
-        self.seat.stand_no_more();
+        self.seat.election.stand_no_more();
         self.seat.leave_reads(effects);
         let commands = self.seat.forward.leave();
         if !commands.is_empty() {
@@ -152,7 +152,7 @@ impl MultiPaxos {
 mod tests {
     use super::*;
     use crate::message::Prepare;
-    use quorate_ordering::{Event, Ordering};
+    use quorate_ordering::{Event, Ordering, Role};
     use quorate_ordering::{Standing, ViewPast};
     use quorate_testkit::{VIEW, view};
     use quorate_types::{
@@ -229,6 +229,18 @@ mod tests {
         let from = Slot(1);
         let other = Message::Prepare(Prepare { ballot, from });
         assert_eq!(leads(Some(other), LATE), (true, false));
+    }
+
+    /// As an acceptor it votes in no lower ballot from then on. Claim mp-90.
+    #[test]
+    fn who_leads_first_has_promised_its_ballot_itself() {
+        let (node, boot) = (NodeId(2), 1);
+        let first = FirstBallot { node, boot }.of(VIEW.number);
+        let now = Time(1_000_000_000);
+        let mut node = MultiPaxos::begin(now, beginning(true, Some(first)));
+        node.handle(now + SOON, Event::Wake, &mut Vec::new());
+        assert_eq!(node.role(), Role::Leader { ballot: first });
+        assert_eq!(node.status().promised, first);
     }
 
     /// Claim mp-77.

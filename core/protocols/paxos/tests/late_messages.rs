@@ -5,7 +5,7 @@ use quorate_paxos::message::{
     Accept, Accepted, AskBarrier, Heard, Heartbeat, Learned, PreVote, PreVoted, Prepare, TakeOver,
 };
 use quorate_paxos::{Message, MultiPaxos, Promise};
-use quorate_testkit::{VIEW, call, view};
+use quorate_testkit::{VIEW, call, received, turn, view};
 use quorate_types::{
     Ballot, Batch, Digest, Duration, GroupId, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp,
     Time, ViewId, ViewNumber, Wall,
@@ -32,12 +32,7 @@ impl Lone {
     }
 
     fn event(&mut self, event: Event<Message>) -> Vec<(NodeSet, Message)> {
-        let mut effects = Vec::new();
-        self.paxos.handle(self.now, event, &mut effects);
-        let wall = Wall(self.now.0);
-        let turn = Event::TurnEnd { wall, entropy: 0 };
-        self.paxos.handle(self.now, turn, &mut effects);
-        self.paxos.check();
+        let effects = turn(&mut self.paxos, self.now, event);
         let sent = effects.into_iter().filter_map(|effect| match effect {
             Effect::Send { to, message, .. } => Some((to, message)),
             Effect::Conflict(conflict) => {
@@ -50,12 +45,7 @@ impl Lone {
     }
 
     fn receive(&mut self, from: u16, message: Message) -> Vec<(NodeSet, Message)> {
-        self.event(Event::Receive {
-            from: NodeId(from),
-            link: LinkEpoch(1),
-            view: VIEW,
-            message,
-        })
+        self.event(received(from, message))
     }
 
     fn link(&mut self, peer: u16) {

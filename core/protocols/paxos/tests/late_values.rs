@@ -1,12 +1,13 @@
 //! Values that come apart from their proposals, late or in another ballot: a node votes for what the proposal names, or not at all.
 
-use quorate_ordering::{Config, Effect, Entry, Event, Ordering, ValuesBy};
-use quorate_paxos::message::{Accept, Carried, Learned, PassId, Prepare, RingWay, Want};
+use quorate_ordering::{Config, Effect, Entry, Event, Mark, ValuesBy};
+use quorate_paxos::message::{
+    Accept, Accepted, Carried, Heartbeat, Learned, PassId, Prepare, RingWay, Want,
+};
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{VIEW, call, view};
+use quorate_testkit::{VIEW, call, received, turn, view};
 use quorate_types::{
-    Ballot, Batch, Duration, Level, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Stamp,
-    Time, View, Wall,
+    Ballot, Batch, Duration, Level, NodeId, OrderingName, Persistence, Slot, Stamp, Time, View,
 };
 
 const SLOT: Slot = Slot(1);
@@ -18,6 +19,9 @@ struct Ringed {
     /// What it votes for, and in which ballot.
     votes: Vec<(Ballot, Batch)>,
     asked: Vec<Want>,
+    /// What it tells of its votes.
+    told: Vec<Message>,
+    written: Mark,
 }
 
 impl Ringed {
@@ -35,21 +39,18 @@ impl Ringed {
             now,
             votes: Vec::new(),
             asked: Vec::new(),
+            told: Vec::new(),
+            written: Mark(0),
         };
         ringed.event(Event::Executed { slot: Slot::ZERO });
         ringed
     }
 
     fn event(&mut self, event: Event<Message>) {
-        let mut effects = Vec::new();
-        self.paxos.handle(self.now, event, &mut effects);
-        let wall = Wall(self.now.0);
-        let turn = Event::TurnEnd { wall, entropy: 0 };
-        self.paxos.handle(self.now, turn, &mut effects);
-        self.paxos.check();
-        for effect in effects {
+        for effect in turn(&mut self.paxos, self.now, event) {
             match effect {
-                Effect::Persist { record, .. } => {
+                Effect::Persist { mark, record } => {
+                    self.written = mark;
                     if let Entry::Vote { ballot, batch, .. } = record.entry {
                         self.votes.push((ballot, batch));
                     }
@@ -58,18 +59,23 @@ impl Ringed {
                     message: Message::Want(want),
                     ..
                 } => self.asked.push(want),
+                Effect::Send {
+                    message: message @ (Message::Accepted(_) | Message::Gathered(_)),
+                    ..
+                } => self.told.push(message),
                 _ => {}
             }
         }
     }
 
     fn receive(&mut self, from: u16, message: Message) {
-        self.event(Event::Receive {
-            from: NodeId(from),
-            link: LinkEpoch(1),
-            view: VIEW,
-            message,
-        });
+        self.event(received(from, message));
+    }
+
+    /// What was written so far is on disk.
+    fn sync(&mut self) {
+        let mark = self.written;
+        self.event(Event::Persisted { mark });
     }
 
     fn wait(&mut self, ms: u64) {
@@ -110,6 +116,69 @@ fn fetched(ballot: Ballot, batch: Batch) -> Message {
         slot,
         batch,
     })
+}
+
+fn multicast(ballot: Ballot, batch: Batch) -> Message {
+    let slot = SLOT;
+    Message::Multicast(Carried {
+        ballot,
+        slot,
+        batch,
+    })
+}
+
+/// Only who leads multicasts, and only to those that follow it: nobody else need have kept to one value a slot. Claim mp-83.
+#[test]
+fn a_value_that_the_leader_followed_did_not_multicast_is_not_taken() {
+    let leads = |ballot: Ballot| {
+        Message::Heartbeat(Heartbeat {
+            ballot,
+            beat: 1,
+            decided: Slot::ZERO,
+            wants_lease: false,
+            current: None,
+        })
+    };
+    let (led, other) = (ballot(1, 1), ballot(2, 3));
+    for (follows, from, of, is_taken) in [
+        (Some(led), 1, led, true),
+        (Some(led), 3, led, false),
+        (Some(led), 3, other, false),
+        (None, 1, led, false),
+    ] {
+        let mut node = Ringed::new();
+        if let Some(led) = follows {
+            node.receive(1, leads(led));
+        }
+        node.receive(from, multicast(of, value(b"a")));
+        node.receive(of.node.0, id(of));
+        let votes = Vec::from_iter(is_taken.then(|| (of, value(b"a"))));
+        assert_eq!(node.votes, votes, "n{from} multicasts in {of:?}");
+    }
+}
+
+/// Claim mp-81.
+#[test]
+fn a_vote_for_a_proposal_that_came_another_way_than_its_id_is_told_to_the_leader() {
+    let (mut node, ballot) = (Ringed::new(), ballot(1, 1));
+    node.receive(1, id(ballot));
+    node.receive(
+        1,
+        Message::Accept(Accept {
+            ballot,
+            slot: SLOT,
+            batch: value(b"a"),
+            decided: Slot::ZERO,
+        }),
+    );
+    node.sync();
+    let (first, last) = (SLOT, SLOT);
+    let told = Message::Accepted(Accepted {
+        ballot,
+        first,
+        last,
+    });
+    assert_eq!(node.told, [told]);
 }
 
 /// Claim mp-83.

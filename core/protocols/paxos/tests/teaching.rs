@@ -4,7 +4,7 @@
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering};
 use quorate_paxos::message::{Learn, Learned, Trimmed};
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{VIEW, call, view};
+use quorate_testkit::{VIEW, call, received, turn, view};
 use quorate_types::{
     Batch, Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time, Wall,
 };
@@ -56,22 +56,11 @@ impl Teacher {
     }
 
     fn event(&mut self, event: Event<Message>) -> Vec<Effect<Message>> {
-        let mut effects = Vec::new();
-        self.paxos.handle(self.now, event, &mut effects);
-        let wall = Wall(self.now.0);
-        let turn = Event::TurnEnd { wall, entropy: 0 };
-        self.paxos.handle(self.now, turn, &mut effects);
-        self.paxos.check();
-        effects
+        turn(&mut self.paxos, self.now, event)
     }
 
     fn receive(&mut self, from: u16, message: Message) -> Vec<Effect<Message>> {
-        self.event(Event::Receive {
-            from: NodeId(from),
-            link: LinkEpoch(1),
-            view: VIEW,
-            message,
-        })
+        self.event(received(from, message))
     }
 
     /// First slot and number of slots of each answer to a question from `slot` on.

@@ -546,6 +546,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_agreed_no_more_is_neither_kept_nor_shared() {
+        let (own, slot, digest) = (NodeId(1), Slot(5), Digest::default());
+        let mut agreement = Agreement::default();
+        agreement.note_own(
+            own,
+            SnapshotReport {
+                slot,
+                digest,
+                bytes: 1,
+            },
+        );
+        agreement.note_agreed(slot, digest);
+        agreement.keep_agreed(own, slot);
+        agreement.retract(|_, _, _| true);
+        assert_eq!((agreement.kept(), agreement.shared()), (slot, slot));
+        agreement.retract(|_, _, _| false);
+        assert_eq!(agreement.agreed_at(slot), None);
+        assert_eq!(
+            (agreement.kept(), agreement.shared()),
+            (Slot::ZERO, Slot::ZERO)
+        );
+    }
+
+    #[test]
     fn the_newest_report_is_one_of_a_replica() {
         let mut agreement = Agreement::default();
         for (node, slot) in [(1, 5), (2, 7), (3, 9)] {

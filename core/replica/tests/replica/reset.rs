@@ -2,9 +2,10 @@
 //! nobody forgets that over a restart.
 
 use crate::world::{Objects, World, config, id, meta, refused};
-use quorate_replica::{Input, Output, Quarantine, Remembered};
+use quorate_replica::{Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage};
 use quorate_types::{
-    Ask, Body, Digest, Duration, FromClient, NodeId, Outcome, Refusal, SessionId, Slot, ToClient,
+    Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, Refusal, SessionId, Slot,
+    ToClient,
 };
 
 /// Three nodes whose objects hold three different states and are frozen. Says at which slot.
@@ -187,6 +188,25 @@ fn a_node_that_holds_something_else_by_now_does_not_decide_and_another_one_can_b
         }
     }
     reset(&mut world, 2, 0);
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Node 1 was told what was agreed before, where it took no snapshot itself. Claim rp-53.
+#[test]
+fn what_was_agreed_before_the_freeze_keeps_nobody_from_deciding() {
+    let (mut world, session, slot) = frozen();
+    let state = world.nodes[1].objects.state;
+    let (at, digest) = (slot.previous(), Digest::default());
+    let agreed = ReplicaMessage::Agreed { slot: at, digest };
+    world.input(
+        1,
+        Input::Peer {
+            from: NodeId(0),
+            link: LinkEpoch(1),
+            message: PeerMessage::Replica(agreed),
+        },
+    );
+    reset(&mut world, 2, 1);
     assert_all_go_on_from(&mut world, session, state);
 }
 

@@ -1,12 +1,13 @@
 //! The end of a reset: what the log alone tells a start, who may answer before it, and what a repeated or late request does.
 
 use crate::reset::{ask, assert_all_go_on_from, frozen, held, reset};
+use crate::views::change;
 use crate::world::{Objects, World, id, meta, refused, view};
 use quorate_ordering::{Effect, Entry, Mark, Record};
 use quorate_replica::{Input, Output, Quarantine, Remembered, ReplicaConfig};
 use quorate_types::{
-    Ask, Ballot, Body, Command, Digest, Duration, NodeId, Persistence, Refusal, SessionId, Slot,
-    ToClient,
+    Ask, Ballot, Body, Command, Digest, Duration, MemberChange, NodeId, Persistence, Refusal,
+    SessionId, Slot, ToClient,
 };
 
 /// All nodes start again, with their snapshots at these slots and notes.
@@ -228,6 +229,28 @@ fn write(world: &mut World, at: usize) {
         });
     let mark = written.expect("it was written");
     world.input(at, Input::Persisted { mark });
+}
+
+/// What says that the next view has begun was written before the log was told to begin later. Claims rp-53 and rp-150.
+#[test]
+fn the_note_of_a_freeze_stays_while_only_what_says_that_a_view_has_begun_is_on_disk() {
+    let (mut world, _, slot) = thawed_on_disk();
+    let healed = (1, Output::Healed { slot });
+    world.decide(vec![meta(Body::ChangeView {
+        change: change(1, &[0, 1]),
+        who: MemberChange::Same,
+        first: None,
+    })]);
+    let begun = world.seen.iter().find_map(|(at, output)| match output {
+        Output::Persist { mark, record } if *at == 1 && record.view.number.0 == 2 => Some(*mark),
+        _ => None,
+    });
+    let mark = begun.expect("its log says that it takes part in the view");
+    tell_log(&mut world, 1, slot);
+    world.input(1, Input::Persisted { mark });
+    assert!(!world.seen.contains(&healed), "it begins where it did");
+    write(&mut world, 1);
+    assert!(world.seen.contains(&healed));
 }
 
 /// Claim rp-53.

@@ -1,15 +1,15 @@
 //! Views that change while the group runs: from which slot on, whom it is told, and what becomes of messages of other views.
 
 use crate::world::{World, config, meta};
-use quorate_ordering::{Lane, Ordering, Standing, ViewPast};
+use quorate_ordering::{Effect, Lane, Ordering, Role, Standing, ViewPast};
 use quorate_replica::{
     Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaMessage, Snapshots,
     ViewPasts,
 };
 use quorate_types::{
-    Ask, Body, Duration, FromClient, GroupId, Incarnation, LinkEpoch, MemberChange, NodeId,
-    NodeSet, Persistence, Quorums, Refusal, SessionTerms, Slot, ToClient, ViewChange, ViewId,
-    ViewNumber,
+    Ask, Ballot, Body, Duration, FirstBallot, FromClient, GroupId, Incarnation, Level, LinkEpoch,
+    MemberChange, NodeId, NodeSet, Persistence, Quorums, Refusal, SessionTerms, Slot, ToClient,
+    ViewChange, ViewId, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -74,6 +74,35 @@ fn turned() -> (World, Slot) {
     })]);
     fill(&mut world, WINDOW);
     (world, slot.plus(WINDOW))
+}
+
+/// Claim mp-90.
+#[test]
+fn a_change_names_who_leads_and_nobody_who_only_tries_to() {
+    let named = |role: fn(Ballot) -> Role| {
+        let mut world = World::with(3, |config| {
+            config.view.window = WINDOW;
+            config.view.level = Level::FIRST_BALLOT;
+        });
+        let ballot = world.shared.borrow_mut().next_ballot(0);
+        world.effect(0, Effect::Role(role(ballot)));
+        world.shared.borrow_mut().holds_submissions = true;
+        ask(&mut world, 0, 50, change(1, &[0]));
+        let shared = world.shared.borrow();
+        let first = shared
+            .submitted
+            .iter()
+            .find_map(|(_, command)| match command.body {
+                Body::ChangeView { first, .. } => Some(first),
+                _ => None,
+            });
+        first.expect("the change is submitted")
+    };
+    let (node, boot) = (NodeId(0), 1);
+    let first = Some(FirstBallot { node, boot });
+    assert_eq!(named(|ballot| Role::Leader { ballot }), first);
+    assert_eq!(named(|ballot| Role::Candidate { ballot }), None);
+    assert_eq!(named(|_| Role::Follower { leader: None }), None);
 }
 
 /// Claim rp-97.

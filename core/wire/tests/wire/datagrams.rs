@@ -157,6 +157,18 @@ fn parts_of_a_value_that_was_cut_twice_make_no_other_value() {
     }
 }
 
+/// Claim mp-84.
+#[test]
+fn parts_of_a_value_of_another_size_do_not_fill_the_gaps_of_the_first() {
+    let sized = |bytes| [value(ballot(1, 1), 1, bytes)];
+    let (short, long) = (sized(1_400), sized(2_400));
+    let (of_short, of_long) = (cut(&short), cut(&long));
+    let mut assembly = assembly();
+    assert_eq!(taken(&mut assembly, &of_short[..2]), []);
+    assert_eq!(taken(&mut assembly, &of_long[2..]), []);
+    assert_eq!(taken(&mut assembly, &of_short[2..]), short);
+}
+
 fn slot_of(message: &PeerMessage<AnyMessage>) -> Slot {
     match message {
         PeerMessage::Ordering {

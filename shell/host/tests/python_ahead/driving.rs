@@ -1,15 +1,12 @@
 //! Hosts of Python objects, and how the node drives them.
 
+use crate::driven::drive_until;
 use bytes::Bytes;
 use quorate_host::{
     Host, HostConfig, HostEvent, HostedObject, PythonConfig, call_payload, returned_int,
 };
 use quorate_types::{Call, CommandId, ObjectId, Slot, SlotResults};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// No test waits longer for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const OBJECT: ObjectId = ObjectId(1);
 
@@ -57,25 +54,5 @@ pub(crate) fn executed(slot: u64, sum: i64) -> HostEvent {
 
 /// Drives the host until what came is enough; gives back all that came.
 pub(crate) fn drive(host: &mut Host, is_enough: impl Fn(&[HostEvent]) -> bool) -> Vec<HostEvent> {
-    let mut poll = mio::Poll::new().unwrap();
-    let fd = host.fd();
-    let mut source = mio::unix::SourceFd(&fd);
-    poll.registry()
-        .register(&mut source, mio::Token(7), mio::Interest::READABLE)
-        .unwrap();
-    let began = Instant::now();
-    let mut seen = Vec::new();
-    loop {
-        host.flush();
-        host.poll(&mut seen);
-        if is_enough(&seen) {
-            return seen;
-        }
-        assert!(began.elapsed() < PATIENCE, "only these came: {seen:?}");
-        let wake = host.next_wake().unwrap_or(began + PATIENCE);
-        let wait = wake.saturating_duration_since(Instant::now());
-        let wait = wait.min(Duration::from_millis(100));
-        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
-            .unwrap();
-    }
+    drive_until(host, |seen| is_enough(seen).then(|| std::mem::take(seen)))
 }

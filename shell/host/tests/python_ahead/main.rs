@@ -2,6 +2,8 @@
 //!
 //! Needs an interpreter with the package installed, as `python.rs`.
 
+#[path = "../driven/mod.rs"]
+mod driven;
 mod driving;
 mod in_place;
 mod undone;

@@ -3,7 +3,8 @@
 //! Hosts are driven as the replica does it: it undoes everything when it hears that the host is down, and hands in the same slots again
 //! when the host is up.
 
-use crate::driving::{OBJECT, PATIENCE, call, drive, executed, host_of, one};
+use crate::driven::PATIENCE;
+use crate::driving::{OBJECT, call, drive, executed, host_of, one};
 use bytes::Bytes;
 use quorate_host::limits::CATCHING_UP_MAX;
 use quorate_host::{Host, HostEvent, Image, ObjectImage, PythonConfig, call_payload, returned_int};

@@ -179,7 +179,7 @@ impl Seat {
         self.spreading.progress_at = now;
         let longest = self.config.timing.election_max;
         self.spreading.patience = Duration(self.spreading.patience.0 * 2).min(longest);
-        let linked = self.peers.iter().filter(|peer| peer.link.is_some());
+        let linked = self.peers.linked();
         let linked: NodeSet = linked.map(|peer| peer.node).collect();
         let oldest = self.spreading.of(own).take(self.config.limits.resend);
         for (value, bundle) in oldest {

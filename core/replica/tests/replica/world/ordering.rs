@@ -286,6 +286,7 @@ impl Ordering for Instant {
             suspicions: 0,
             deferred: 0,
             multicast: MulticastStatus::default(),
+            rounds: None,
             peers: shared.linked.iter().map(|node| linked(*node)).collect(),
         }
     }

@@ -85,6 +85,7 @@ impl Ordering for Given {
             suspicions: 0,
             deferred: 0,
             multicast: MulticastStatus::default(),
+            rounds: None,
             peers: Vec::new(),
         }
     }

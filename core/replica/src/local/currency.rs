@@ -34,6 +34,12 @@ impl Currency {
         }
     }
 
+    /// A view ended with `last`, and its leader may not have known: what it had up to there, or beyond, was not the newest once others
+    /// ordered in the next view. Claim rp-143.
+    pub(crate) fn ends_with(&mut self, last: Slot) {
+        self.marks.retain(|mark| mark.0 < last);
+    }
+
     /// The last time at which a state that has executed `executed` was known to be the newest; `None` if it never was
     /// since this node started.
     pub(crate) fn since(&self, executed: Slot) -> Option<Time> {
@@ -63,6 +69,15 @@ mod tests {
         );
         currency.note(Slot(6), Time(40), Slot(5));
         assert_eq!(currency.since(Slot(5)), Some(Time(30)));
+    }
+
+    #[test]
+    fn a_view_that_ended_vouches_for_nothing_beyond_its_last_slot() {
+        let mut currency = Currency::default();
+        currency.note(Slot(3), Time(10), Slot(0));
+        currency.note(Slot(5), Time(20), Slot(0));
+        currency.ends_with(Slot(5));
+        assert_eq!(currency.since(Slot(7)), Some(Time(10)));
     }
 
     #[test]

@@ -375,6 +375,7 @@ impl<O: Ordering> Replica<O> {
         if !planted(Plant::ReadsNotAskedInNextView) {
             self.reads.ask_anew(last);
         }
+        self.currency.ends_with(last);
         if !planted(Plant::NotesOfOldView) {
             self.signs.forget(now);
         }

@@ -532,3 +532,27 @@ fn a_start_from_a_snapshot_of_a_view_that_the_directory_does_not_name_notes_the_
         assert_eq!(before, Some(&standing), "what it lost it votes for nowhere");
     }
 }
+
+/// A leader that is behind may not know that its view has ended, and that others order in the next one. Claim rp-143.
+#[test]
+fn what_the_leader_of_a_view_vouches_for_at_its_end_is_no_word_of_the_next_one() {
+    let mut world = world();
+    fill(&mut world, 3);
+    ask(&mut world, 0, 50, change(1, &[0]));
+    let last = world.shared.borrow().last().plus(WINDOW).previous();
+    let known_at = world.now;
+    for slot in [last.previous(), last] {
+        let at = world.now;
+        world.effect(1, Effect::Current { slot, at });
+        world.pass(Duration::from_millis(1));
+    }
+    fill(&mut world, WINDOW + 3);
+    assert_eq!(view_of(&world, 1).0, 2);
+    let status = world.nodes[1].replica.status();
+    assert!(status.executed > last);
+    assert_eq!(
+        status.current_at,
+        Some(known_at),
+        "of the slot before the last one"
+    );
+}

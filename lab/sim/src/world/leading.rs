@@ -17,6 +17,7 @@ use crate::checkers::leases::Leases;
 use crate::checkers::phase_one::choices;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
 use quorate_ordering::{LinkState, Ordering};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, OrderingName, Slot, Time, ToClient};
@@ -135,6 +136,8 @@ impl Leading {
         message: &AnyMessage,
     ) -> Judged {
         let promises = |ballot: Ballot| judge.governing(ballot.view).phase1;
+        // Whoever holds a value answers who lacks it, whatever became of its ballot.
+        let is_answer = matches!(message, AnyMessage::Paxos(Message::Fetched(_)));
         match message.testimony() {
             Testimony::AsksLease { ballot, beat, .. } => {
                 if self.beats.len() > 4096 {
@@ -165,7 +168,7 @@ impl Leading {
                 return self.leadership.spoke(now.0, node, ballot);
             }
             Testimony::Passes { ballot, .. } | Testimony::PassesId { ballot, .. }
-                if ballot.node != node => {}
+                if ballot.node != node || is_answer => {}
             Testimony::Leads { ballot, .. }
             | Testimony::Proposes { ballot, .. }
             | Testimony::ProposesNamed { ballot, .. }

@@ -9,7 +9,7 @@ use super::stages::TICK;
 use super::{Moment, World};
 use crate::checkers::Property;
 use bytes::Bytes;
-use quorate_replica::{Input, OutcomeDifference, Quarantine};
+use quorate_replica::{Input, OutcomeDifference, Quarantine, SnapshotCore};
 use quorate_types::{
     CallPlace, Digest, Duration, NodeId, Outcome, Slot, SlotResults, Step, StepResult, ToClient,
 };
@@ -229,6 +229,15 @@ impl World {
             && !is_noted
         {
             diverged.has_noticed = false;
+        }
+    }
+
+    /// A node starts with a snapshot on which nobody agreed: it may be one that the node took while its objects differed, and that lay
+    /// on its disk while it healed from an older one.
+    pub(super) fn starts_from(&mut self, id: NodeId, core: &SnapshotCore, state: [u8; 32]) {
+        let replicated = core.digest();
+        if !self.is_agreed(core.slot, Digest { replicated, state }) {
+            self.loses_healed(id);
         }
     }
 

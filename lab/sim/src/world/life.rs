@@ -105,6 +105,9 @@ impl World {
         if self.is_unfit(id, &view) {
             return;
         }
+        if let Some((snapshot, state, _)) = &found.snapshot {
+            self.starts_from(id, &snapshot.core, *state);
+        }
         let whole = found.past.clone();
         let (past, views) = found.past.clone().part(view.number, found.begun);
         let config = self.ordering_config(id, &found, (view, past.damage));

@@ -96,7 +96,8 @@ class ReplicaTrial(_trial.Trial):
 
     def _on_explore(self, seed: int, count: int) -> list[bytes]:
         """Calls that are made up."""
-        self._request |= {"seed": seed, "count": count, "calls": [], "without": []}
+        self._request |= {"does": "make up", "seed": seed, "count": count, "calls": [], "without": []}
+        self._request["without_undo"] = []
         self._makes_up = True
         payloads = []
         for step in self.explore()["steps"]:

@@ -15,6 +15,7 @@ import planted_faults
 import pytest
 import simulated_subjects
 import sound_classes
+import undo_subjects
 from simulated_subjects import Box, Limit
 
 import quorate
@@ -174,6 +175,10 @@ def test_a_class_that_cannot_be_made_is_told_with_the_reason(name: str, said: st
 
 def test_a_class_with_type_arguments_is_simulated() -> None:
     assert simulate(odd_targets.Numbers, seeds=1, calls=10).seeds == 1
+
+
+def test_a_class_that_says_how_calls_are_undone_is_simulated() -> None:
+    assert simulate(undo_subjects.Sound, seeds=1, calls=10).seeds == 1
 
 
 def test_a_class_without_methods_is_not_taken_for_sound() -> None:

@@ -532,7 +532,7 @@ def _check_image(value: Any, image: bytes) -> None:
 def _has_room(image_bytes: int) -> bool:
     """Whether the memory suffices to hold state and image a second time."""
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + _on_disk.bytes_there()
+    held = _native.largest_size() * 1024 + _on_disk.bytes_there()
     # What is mapped now cannot be asked: a confined process does not see its own /proc.
     return most == resource.RLIM_INFINITY or _MAPPED_AT_START + 2 * held + image_bytes < most
 
@@ -556,6 +556,7 @@ def main() -> None:
     _native.die_with_parent(int(os.environ.pop("QUORATE_HOST_PARENT")))
     # The node passes nothing else on, but whoever started the node may have left descriptors open.
     os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    _native.note_inherited_size()
     activity = os.dup(1)
     stream = os.dup(0)
     os.set_inheritable(activity, False)

@@ -8,6 +8,9 @@ use crate::encode;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -237,8 +240,46 @@ impl Before<'_> {
     }
 }
 
+/// The largest size that the process which started this one ever had, in KiB, where that is larger than this one's: the system counts
+/// it for this one too.
+static INHERITED: AtomicI64 = AtomicI64::new(0);
+
+/// Where the system tells this process' own size, opened before the process is confined and only where the other number is of no use.
+static OWN_SIZE: OnceLock<File> = OnceLock::new();
+
+/// Sees whether the system counts the size of the process that started this one.
+#[pyfunction]
+pub(crate) fn note_inherited_size() {
+    let counted = counted_size();
+    if let Ok(file) = File::open("/proc/self/status")
+        && own_size(&file).is_some_and(|own| own < counted)
+        && OWN_SIZE.set(file).is_ok()
+    {
+        INHERITED.store(counted, Ordering::Relaxed);
+    }
+}
+
 /// The largest size that this process ever had, in KiB.
-fn largest_size() -> i64 {
+#[pyfunction]
+pub(crate) fn largest_size() -> i64 {
+    let counted = counted_size();
+    if counted > INHERITED.load(Ordering::Relaxed) {
+        return counted;
+    }
+    OWN_SIZE.get().and_then(own_size).unwrap_or(counted)
+}
+
+/// As `/proc/self/status` tells it.
+fn own_size(status: &File) -> Option<i64> {
+    let mut text = [0; 4096];
+    let length = status.read_at(&mut text, 0).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// As the system counts it for this process.
+fn counted_size() -> i64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole `rusage`, which is valid as zeros and which the call only writes.
     unsafe {

@@ -143,9 +143,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::outside::next_capture, module)?)?;
     module.add_function(wrap_pyfunction!(turn::outside::tell_outside, module)?)?;
     module.add_function(wrap_pyfunction!(turn::outside::waits_at, module)?)?;
-    module.add_function(wrap_pyfunction!(reads::lies_on_disk, module)?)?;
-    module.add_function(wrap_pyfunction!(reads::note_inherited_size, module)?)?;
-    module.add_function(wrap_pyfunction!(reads::largest_size, module)?)?;
+    reads::add_to(module)?;
     module.add_function(wrap_pyfunction!(turn::undo_call, module)?)?;
     module.add_function(wrap_pyfunction!(turn::wait_again, module)?)?;
     module.add_function(wrap_pyfunction!(turn::read_at, module)?)?;

@@ -68,9 +68,16 @@ fn growth() -> i64 {
     (largest_size() - SIZE_AT_START.load(Ordering::Relaxed)).saturating_add(on_disk)
 }
 
+/// What the host asks of this module by itself.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(lies_on_disk, module)?)?;
+    module.add_function(wrap_pyfunction!(note_inherited_size, module)?)?;
+    module.add_function(wrap_pyfunction!(largest_size, module)?)
+}
+
 /// So many bytes of the state lie in files.
 #[pyfunction]
-pub(crate) fn lies_on_disk(size: u64) {
+fn lies_on_disk(size: u64) {
     ON_DISK.store(size, Ordering::Relaxed);
 }
 
@@ -249,7 +256,7 @@ static OWN_SIZE: OnceLock<File> = OnceLock::new();
 
 /// Sees whether the system counts the size of the process that started this one.
 #[pyfunction]
-pub(crate) fn note_inherited_size() {
+fn note_inherited_size() {
     let counted = counted_size();
     if let Ok(file) = File::open("/proc/self/status")
         && own_size(&file).is_some_and(|own| own < counted)
@@ -261,7 +268,7 @@ pub(crate) fn note_inherited_size() {
 
 /// The largest size that this process ever had, in KiB.
 #[pyfunction]
-pub(crate) fn largest_size() -> i64 {
+fn largest_size() -> i64 {
     let counted = counted_size();
     if counted > INHERITED.load(Ordering::Relaxed) {
         return counted;

@@ -50,6 +50,10 @@ pub(crate) struct Checkpoints {
     /// At the newest stable checkpoint.
     trimmed: Weight,
     is_submitted: bool,
+    /// The one that is being ordered is asked for only in place of one that was left out.
+    is_again: bool,
+    /// The newest checkpoint that was not: once it is stable nobody waits for what was left out.
+    wanted: Slot,
     /// What executing has taken since the last checkpoint.
     repeating: Repeating,
     taking: Option<Taking>,
@@ -114,6 +118,16 @@ impl Checkpoints {
             && *newest > slot
         {
             self.leave_out(*newest);
+        }
+    }
+
+    /// A checkpoint is decided in `slot`: the one that this node asked for, or another one.
+    pub(crate) fn landed(&mut self, slot: Slot, is_own: bool) {
+        if !is_own || !self.is_again {
+            self.wanted = slot;
+        }
+        if is_own {
+            (self.is_submitted, self.is_again) = (false, false);
         }
     }
 
@@ -187,17 +201,23 @@ impl<O: Ordering> Replica<O> {
         }
         let leads = matches!(self.role, Role::Leader { .. });
         let is_again = self.takes_again(now, leads);
-        if leads && (is_again || self.is_checkpoint_due()) || self.needs_checkpoint(now) {
+        if leads && self.is_checkpoint_due() || self.needs_checkpoint(now) {
             self.want_checkpoint();
+        } else if is_again {
+            self.want_checkpoint();
+            self.checkpoints.is_again = self.checkpoints.is_submitted;
         }
     }
 
-    /// Whether it is time for a checkpoint in place of one that replicas left out, and that is not stable: once after each.
+    /// Whether it is time for a checkpoint in place of one that replicas left out: once after each that is decided, and no more once
+    /// one is stable that somebody may wait for. Replicas that take theirs in turn would have each other left out for ever.
     fn takes_again(&mut self, now: Time, leads: bool) -> bool {
         let stable = self.agreement.stable();
         let kept = &mut self.checkpoints;
         let is_busy = kept.is_busy();
-        kept.left_out.take_if(|(slot, _)| *slot <= stable);
+        let wanted = kept.wanted;
+        kept.left_out
+            .take_if(|(slot, _)| wanted.min(*slot) <= stable);
         let Some((_, due)) = &mut kept.left_out else {
             return false;
         };
@@ -205,8 +225,12 @@ impl<O: Ordering> Replica<O> {
             *due = None;
             return false;
         }
-        let due = *due.get_or_insert(now + CHECKPOINT_AGAIN);
-        now >= due && kept.left_out.take().is_some()
+        let is_due = now >= *due.get_or_insert(now + CHECKPOINT_AGAIN);
+        if is_due {
+            // What is asked for may be refused.
+            *due = Some(now + CHECKPOINT_AGAIN);
+        }
+        is_due
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -257,6 +281,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Submits a checkpoint unless one is being ordered.
     pub(crate) fn want_checkpoint(&mut self) {
+        self.checkpoints.is_again = false;
         if matches!(self.config.snapshots, Snapshots::Disabled) || self.checkpoints.is_submitted {
             return;
         }
@@ -269,7 +294,7 @@ impl<O: Ordering> Replica<O> {
         refusal: Refusal,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        self.checkpoints.is_submitted = false;
+        (self.checkpoints.is_submitted, self.checkpoints.is_again) = (false, false);
         for (to, request) in std::mem::take(&mut self.checkpoints.requests) {
             refuse(out, to, Ask::Request(request), refusal);
         }
@@ -281,6 +306,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
+        kept.left_out = None;
         if kept.is_busy() && !is_still {
             kept.leave_out(slot);
         }
@@ -311,10 +337,6 @@ impl<O: Ordering> Replica<O> {
             self.checkpoints.elsewhere.begins();
             self.pipeline.push(Work::Snapshot(slot));
         }
-    }
-
-    pub(crate) fn checkpoint_landed(&mut self) {
-        self.checkpoints.is_submitted = false;
     }
 
     /// Sends out the replica's part once every outcome up to the snapshot's slot is in it, and this replica's turn has come.

@@ -1,7 +1,7 @@
 //! When snapshots are taken, who agrees on them, and what follows when nobody does.
 
 use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
-use quorate_ordering::LinkState;
+use quorate_ordering::{Effect, LinkState};
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, Recovered, ReplicaMessage,
     Snapshots, limits,
@@ -498,6 +498,25 @@ fn left_out_by(busy: usize) -> (World, Slot) {
     world.nodes[busy].objects.answers_left = None;
     world.run();
     (world, asked)
+}
+
+/// Claim rp-142.
+#[test]
+fn the_leader_asks_again_for_a_snapshot_that_was_left_out_where_its_request_is_refused() {
+    let (mut world, asked) = left_out_by(1);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.pass(limits::CHECKPOINT_AGAIN);
+    let submitted = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    let [(0, command)] = &submitted[..] else {
+        panic!("the leader asks once: {submitted:?}");
+    };
+    let (command, refusal) = (command.id, Refusal::Overloaded);
+    world.effect(0, Effect::Refuse { command, refusal });
+    world.run();
+    assert!(world.shared.borrow().submitted.is_empty(), "not at once");
+    world.shared.borrow_mut().holds_submissions = false;
+    world.pass(limits::CHECKPOINT_AGAIN);
+    assert!(world.nodes[0].replica.status().stable > asked);
 }
 
 /// Claim rp-142.

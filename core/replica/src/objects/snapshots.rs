@@ -61,9 +61,11 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// The newest checkpoint at which a replica was busy with another snapshot, and when another one is asked for instead, because
-    /// somebody may wait for it: set once this replica is free.
-    left_out: Option<(Slot, Option<Time>)>,
+    /// At the newest checkpoint a replica was busy with another snapshot: another one is asked for instead, because somebody may wait
+    /// for it.
+    is_left_out: bool,
+    /// When: set once this replica is free.
+    again_at: Option<Time>,
     /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
     decided: Slot,
     /// Clients that asked for a checkpoint.
@@ -117,7 +119,7 @@ impl Checkpoints {
         if let Some((newest, _)) = self.marks.back()
             && *newest > slot
         {
-            self.leave_out(*newest);
+            self.is_left_out = true;
         }
     }
 
@@ -128,12 +130,6 @@ impl Checkpoints {
         }
         if is_own {
             (self.is_submitted, self.is_again) = (false, false);
-        }
-    }
-
-    fn leave_out(&mut self, slot: Slot) {
-        if self.left_out.is_none_or(|(known, _)| known < slot) {
-            self.left_out = Some((slot, None));
         }
     }
 
@@ -174,8 +170,7 @@ impl Checkpoints {
             Some(taking) => taking.core.as_ref().map(|_| round.turn),
             None => round.ends(),
         });
-        let again = self.left_out.and_then(|(_, due)| due);
-        let again = again.filter(|_| !self.is_submitted);
+        let again = self.again_at.filter(|_| !self.is_submitted);
         Time::earlier(again, Time::earlier(round, self.elsewhere.until()))
     }
 }
@@ -215,20 +210,15 @@ impl<O: Ordering> Replica<O> {
         let stable = self.agreement.stable();
         let kept = &mut self.checkpoints;
         let is_busy = kept.is_busy();
-        let wanted = kept.wanted;
-        kept.left_out
-            .take_if(|(slot, _)| wanted.min(*slot) <= stable);
-        let Some((_, due)) = &mut kept.left_out else {
-            return false;
-        };
-        if !leads || is_busy {
-            *due = None;
+        kept.is_left_out &= kept.wanted > stable;
+        if !leads || is_busy || !kept.is_left_out {
+            kept.again_at = None;
             return false;
         }
-        let is_due = now >= *due.get_or_insert(now + CHECKPOINT_AGAIN);
+        let is_due = now >= *kept.again_at.get_or_insert(now + CHECKPOINT_AGAIN);
         if is_due {
             // What is asked for may be refused.
-            *due = Some(now + CHECKPOINT_AGAIN);
+            kept.again_at = Some(now + CHECKPOINT_AGAIN);
         }
         is_due
     }
@@ -306,10 +296,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.left_out = None;
-        if kept.is_busy() && !is_still {
-            kept.leave_out(slot);
-        }
+        kept.is_left_out = kept.is_busy() && !is_still;
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }
@@ -508,5 +495,22 @@ impl<O: Ordering> Replica<O> {
                 refuse(out, to, Ask::Request(request), Refusal::Unknown);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_wakes_to_ask_again_while_a_checkpoint_is_being_ordered() {
+        let again_at = Some(Time(5));
+        let mut checkpoints = Checkpoints {
+            again_at,
+            ..Checkpoints::default()
+        };
+        assert_eq!(checkpoints.next_wake(), again_at);
+        checkpoints.is_submitted = true;
+        assert_eq!(checkpoints.next_wake(), None);
     }
 }

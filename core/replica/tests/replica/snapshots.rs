@@ -536,3 +536,28 @@ fn the_leader_asks_for_another_snapshot_in_place_of_one_that_a_replica_left_out(
         assert_eq!(world.shared.borrow().last(), last, "one is enough");
     }
 }
+
+#[test]
+fn one_is_asked_for_in_place_of_a_snapshot_however_long_it_takes() {
+    let (mut world, asked) = left_out_by(1);
+    world.nodes[1].objects.answers_left = Some(0);
+    world.pass(limits::CHECKPOINT_AGAIN);
+    let last = world.shared.borrow().last();
+    assert!(last > asked);
+    for _ in 0..8 {
+        world.pass(limits::CHECKPOINT_AGAIN);
+    }
+    assert_eq!(world.shared.borrow().last(), last);
+}
+
+#[test]
+fn what_others_report_than_replicas_makes_the_leader_ask_for_nothing() {
+    let mut world = World::new(2);
+    let stable = world.checkpoint(0);
+    world.nodes[1].objects.answers_left = Some(0);
+    let slot = world.checkpoint(0);
+    durable(&mut world, 0, 7, stable, 1);
+    world.pass(limits::CHECKPOINT_AGAIN);
+    world.pass(limits::CHECKPOINT_AGAIN);
+    assert_eq!(world.shared.borrow().last(), slot);
+}

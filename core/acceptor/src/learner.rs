@@ -310,3 +310,27 @@ impl SlotLog {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_is_asked_for_a_few_slots_and_another_one_for_many() {
+        let timing = Timing::default();
+        let linked = [(NodeId(1), Slot(99)), (NodeId(2), Slot(99))];
+        let teachers = Teachers {
+            linked: &linked,
+            leader: Some(NodeId(2)),
+            upstream: None,
+            chunk: 8,
+        };
+        let asked = |known| {
+            let mut learner = Learner::new(Time(0));
+            learner.knows(known);
+            learner.ask(Time(0), Slot::ZERO, teachers, &timing)
+        };
+        assert_eq!(asked(Slot(8)), Some(NodeId(2)));
+        assert_eq!(asked(Slot(9)), Some(NodeId(1)));
+    }
+}

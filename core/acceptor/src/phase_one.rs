@@ -167,3 +167,35 @@ impl PhaseOne {
         silent.map(ask).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::ViewNumber;
+
+    #[test]
+    fn who_has_sent_a_page_is_asked_again_for_the_next_one() {
+        let timing = Timing::default();
+        let ballot = Ballot::ZERO.next(ViewNumber(1), NodeId(1), 1);
+        let mut phase = PhaseOne::new(Time(0), ballot, Slot(1), &timing);
+        phase.announce(ballot);
+        let page = Promise {
+            ballot,
+            from: Slot(1),
+            votes: Vec::new(),
+            unknown: Vec::new(),
+            next: Some(Slot(9)),
+            decided: Slot::ZERO,
+            trimmed: Slot::ZERO,
+            wall: Wall(0),
+        };
+        assert!(phase.awaits(NodeId(2), &page));
+        phase.gather(NodeId(2), &page);
+        assert!(!phase.awaits(NodeId(2), &page), "it came twice");
+        let others = [NodeId(2), NodeId(3)].into_iter().collect();
+        assert_eq!(phase.ask_again(Time(0), others, &timing), []);
+        let asked = phase.ask_again(Time(0) + timing.resend, others, &timing);
+        let of = |node, from| (NodeId(node), Prepare { ballot, from });
+        assert_eq!(asked, [of(2, Slot(9)), of(3, Slot(1))]);
+    }
+}

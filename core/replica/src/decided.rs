@@ -262,9 +262,8 @@ impl<O: Ordering> Replica<O> {
             Body::Tick => return self.tick_decided(slot, command.id),
             Body::Read { reader, boot } => self.read_landed(slot, command.id, (*reader, *boot)),
             Body::Checkpoint => {
-                if self.internals.landed(command.id) == Some(Purpose::Checkpoint) {
-                    self.checkpoint_landed();
-                }
+                let is_own = self.internals.landed(command.id) == Some(Purpose::Checkpoint);
+                self.checkpoints.landed(slot, is_own);
             }
             // After all calls of the slot: `begin_reset`.
             Body::Reset { .. } => {}

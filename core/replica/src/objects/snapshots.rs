@@ -50,6 +50,10 @@ pub(crate) struct Checkpoints {
     /// At the newest stable checkpoint.
     trimmed: Weight,
     is_submitted: bool,
+    /// The one that is being ordered is asked for only in place of one that was left out.
+    is_again: bool,
+    /// The newest checkpoint that was not: once it is stable nobody waits for what was left out.
+    wanted: Slot,
     /// What executing has taken since the last checkpoint.
     repeating: Repeating,
     taking: Option<Taking>,
@@ -57,9 +61,11 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// The newest checkpoint at which a replica was busy with another snapshot, and when another one is asked for instead, because
-    /// somebody may wait for it: set once this replica is free.
-    left_out: Option<(Slot, Option<Time>)>,
+    /// At the newest checkpoint a replica was busy with another snapshot: another one is asked for instead, because somebody may wait
+    /// for it.
+    is_left_out: bool,
+    /// When: set once this replica is free.
+    again_at: Option<Time>,
     /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
     decided: Slot,
     /// Clients that asked for a checkpoint.
@@ -113,13 +119,17 @@ impl Checkpoints {
         if let Some((newest, _)) = self.marks.back()
             && *newest > slot
         {
-            self.leave_out(*newest);
+            self.is_left_out = true;
         }
     }
 
-    fn leave_out(&mut self, slot: Slot) {
-        if self.left_out.is_none_or(|(known, _)| known < slot) {
-            self.left_out = Some((slot, None));
+    /// A checkpoint is decided in `slot`: the one that this node asked for, or another one.
+    pub(crate) fn landed(&mut self, slot: Slot, is_own: bool) {
+        if !is_own || !self.is_again {
+            self.wanted = slot;
+        }
+        if is_own {
+            (self.is_submitted, self.is_again) = (false, false);
         }
     }
 
@@ -160,8 +170,7 @@ impl Checkpoints {
             Some(taking) => taking.core.as_ref().map(|_| round.turn),
             None => round.ends(),
         });
-        let again = self.left_out.and_then(|(_, due)| due);
-        let again = again.filter(|_| !self.is_submitted);
+        let again = self.again_at.filter(|_| !self.is_submitted);
         Time::earlier(again, Time::earlier(round, self.elsewhere.until()))
     }
 }
@@ -187,26 +196,31 @@ impl<O: Ordering> Replica<O> {
         }
         let leads = matches!(self.role, Role::Leader { .. });
         let is_again = self.takes_again(now, leads);
-        if leads && (is_again || self.is_checkpoint_due()) || self.needs_checkpoint(now) {
+        if leads && self.is_checkpoint_due() || self.needs_checkpoint(now) {
             self.want_checkpoint();
+        } else if is_again {
+            self.want_checkpoint();
+            self.checkpoints.is_again = self.checkpoints.is_submitted;
         }
     }
 
-    /// Whether it is time for a checkpoint in place of one that replicas left out, and that is not stable: once after each.
+    /// Whether it is time for a checkpoint in place of one that replicas left out: once after each that is decided, and no more once
+    /// one is stable that somebody may wait for. Replicas that take theirs in turn would have each other left out for ever.
     fn takes_again(&mut self, now: Time, leads: bool) -> bool {
         let stable = self.agreement.stable();
         let kept = &mut self.checkpoints;
         let is_busy = kept.is_busy();
-        kept.left_out.take_if(|(slot, _)| *slot <= stable);
-        let Some((_, due)) = &mut kept.left_out else {
-            return false;
-        };
-        if !leads || is_busy {
-            *due = None;
+        kept.is_left_out &= kept.wanted > stable;
+        if !leads || is_busy || !kept.is_left_out {
+            kept.again_at = None;
             return false;
         }
-        let due = *due.get_or_insert(now + CHECKPOINT_AGAIN);
-        now >= due && kept.left_out.take().is_some()
+        let is_due = now >= *kept.again_at.get_or_insert(now + CHECKPOINT_AGAIN);
+        if is_due {
+            // What is asked for may be refused.
+            kept.again_at = Some(now + CHECKPOINT_AGAIN);
+        }
+        is_due
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -257,6 +271,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Submits a checkpoint unless one is being ordered.
     pub(crate) fn want_checkpoint(&mut self) {
+        self.checkpoints.is_again = false;
         if matches!(self.config.snapshots, Snapshots::Disabled) || self.checkpoints.is_submitted {
             return;
         }
@@ -269,7 +284,7 @@ impl<O: Ordering> Replica<O> {
         refusal: Refusal,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        self.checkpoints.is_submitted = false;
+        (self.checkpoints.is_submitted, self.checkpoints.is_again) = (false, false);
         for (to, request) in std::mem::take(&mut self.checkpoints.requests) {
             refuse(out, to, Ask::Request(request), refusal);
         }
@@ -281,9 +296,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        if kept.is_busy() && !is_still {
-            kept.leave_out(slot);
-        }
+        kept.is_left_out = kept.is_busy() && !is_still;
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }
@@ -311,10 +324,6 @@ impl<O: Ordering> Replica<O> {
             self.checkpoints.elsewhere.begins();
             self.pipeline.push(Work::Snapshot(slot));
         }
-    }
-
-    pub(crate) fn checkpoint_landed(&mut self) {
-        self.checkpoints.is_submitted = false;
     }
 
     /// Sends out the replica's part once every outcome up to the snapshot's slot is in it, and this replica's turn has come.
@@ -486,5 +495,22 @@ impl<O: Ordering> Replica<O> {
                 refuse(out, to, Ask::Request(request), Refusal::Unknown);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_wakes_to_ask_again_while_a_checkpoint_is_being_ordered() {
+        let again_at = Some(Time(5));
+        let mut checkpoints = Checkpoints {
+            again_at,
+            ..Checkpoints::default()
+        };
+        assert_eq!(checkpoints.next_wake(), again_at);
+        checkpoints.is_submitted = true;
+        assert_eq!(checkpoints.next_wake(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! When snapshots are taken, who agrees on them, and what follows when nobody does.
 
 use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
-use quorate_ordering::LinkState;
+use quorate_ordering::{Effect, LinkState};
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, Recovered, ReplicaMessage,
     Snapshots, limits,
@@ -502,6 +502,25 @@ fn left_out_by(busy: usize) -> (World, Slot) {
 
 /// Claim rp-142.
 #[test]
+fn the_leader_asks_again_for_a_snapshot_that_was_left_out_where_its_request_is_refused() {
+    let (mut world, asked) = left_out_by(1);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.pass(limits::CHECKPOINT_AGAIN);
+    let submitted = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    let [(0, command)] = &submitted[..] else {
+        panic!("the leader asks once: {submitted:?}");
+    };
+    let (command, refusal) = (command.id, Refusal::Overloaded);
+    world.effect(0, Effect::Refuse { command, refusal });
+    world.run();
+    assert!(world.shared.borrow().submitted.is_empty(), "not at once");
+    world.shared.borrow_mut().holds_submissions = false;
+    world.pass(limits::CHECKPOINT_AGAIN);
+    assert!(world.nodes[0].replica.status().stable > asked);
+}
+
+/// Claim rp-142.
+#[test]
 fn the_leader_asks_for_another_snapshot_in_place_of_one_that_a_replica_left_out() {
     for busy in [0, 1] {
         let (mut world, asked) = left_out_by(busy);
@@ -516,4 +535,29 @@ fn the_leader_asks_for_another_snapshot_in_place_of_one_that_a_replica_left_out(
         world.pass(Duration::from_millis(10_000));
         assert_eq!(world.shared.borrow().last(), last, "one is enough");
     }
+}
+
+#[test]
+fn one_is_asked_for_in_place_of_a_snapshot_however_long_it_takes() {
+    let (mut world, asked) = left_out_by(1);
+    world.nodes[1].objects.answers_left = Some(0);
+    world.pass(limits::CHECKPOINT_AGAIN);
+    let last = world.shared.borrow().last();
+    assert!(last > asked);
+    for _ in 0..8 {
+        world.pass(limits::CHECKPOINT_AGAIN);
+    }
+    assert_eq!(world.shared.borrow().last(), last);
+}
+
+#[test]
+fn what_others_report_than_replicas_makes_the_leader_ask_for_nothing() {
+    let mut world = World::new(2);
+    let stable = world.checkpoint(0);
+    world.nodes[1].objects.answers_left = Some(0);
+    let slot = world.checkpoint(0);
+    durable(&mut world, 0, 7, stable, 1);
+    world.pass(limits::CHECKPOINT_AGAIN);
+    world.pass(limits::CHECKPOINT_AGAIN);
+    assert_eq!(world.shared.borrow().last(), slot);
 }

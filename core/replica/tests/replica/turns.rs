@@ -276,3 +276,20 @@ fn a_round_ends_everywhere_by_the_time_of_its_first_report() {
     let next = world.decide(vec![meta(Body::Checkpoint)]);
     assert!(begun(&world, next).0.contains(&1));
 }
+
+/// Two replicas that encode a small state for longer than the leader, and never at the same time. Claim rp-142.
+#[test]
+fn replicas_that_take_snapshots_in_turn_are_asked_no_more_once_one_is_stable() {
+    let mut world = world(IMAGE_BYTES + 1);
+    world.nodes[0].objects.answers_left = None;
+    world.checkpoint(0);
+    let asked = world.checkpoint(0);
+    for at in [1, 2].repeat(8) {
+        world.nodes[at].objects.answers_left = Some(1);
+        world.run();
+        world.pass(limits::CHECKPOINT_AGAIN);
+    }
+    assert!(world.nodes[0].replica.status().stable > asked);
+    let last = world.shared.borrow().last();
+    assert!(last <= asked.plus(2), "{last} after {asked}");
+}

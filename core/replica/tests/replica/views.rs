@@ -556,3 +556,27 @@ fn what_the_leader_of_a_view_vouches_for_at_its_end_is_no_word_of_the_next_one()
         "of the slot before the last one"
     );
 }
+
+/// Nor is it where a snapshot brings the replica past a whole view. Claim rp-143.
+#[test]
+fn what_a_leader_vouched_for_two_views_before_is_no_word_of_a_later_one() {
+    let mut world = world();
+    world.shared.borrow_mut().deaf.insert(2);
+    for after in [1, 2] {
+        ask(&mut world, 0, 50 + after, change(after, &[0]));
+        fill(&mut world, WINDOW + 1);
+        world.checkpoint(0);
+    }
+    let slot = world.shared.borrow().last();
+    let vouched = Effect::Current {
+        slot: Slot(2),
+        at: world.now,
+    };
+    world.effect(2, vouched);
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.clear();
+    world.effect(2, Effect::NeedSnapshot { upto: slot });
+    world.run();
+    assert_eq!(view_of(&world, 2).0, 3);
+    assert_eq!(world.nodes[2].replica.status().current_at, None);
+}

@@ -85,6 +85,19 @@ impl LevelPlan {
             ))
             .advise("let them leave first: quorate view remove NODE"));
         }
+        let groups = document["groups"].as_array().into_iter().flatten();
+        let began_above = groups.filter(|group| group["first_level"].is_u64());
+        let began_above: Vec<&str> = began_above
+            .filter_map(|group| group["name"].as_str())
+            .collect();
+        if level < Level::FURTHER_GROUPS && !began_above.is_empty() {
+            return Err(CliError::conflict(format!(
+                "the groups {} began at a level that takes {}: a node that speaks less could not begin them anew; nothing has changed",
+                began_above.join(", "),
+                Level::FURTHER_GROUPS
+            ))
+            .advise("stay at that level as long as they are there"));
+        }
         let nodes = document["nodes"].as_array().into_iter().flatten();
         let nodes: Vec<&Value> = nodes.collect();
         let heard = view.members.iter().map(|member| {
@@ -238,6 +251,12 @@ mod tests {
             "node 4 speaks level 19",
         ];
         assert_eq!(plan.unspoken(), unspoken);
+        let mut newer = document.clone();
+        newer["view"]["level"] = json!(28);
+        newer["groups"] = json!([{"name": "low"}, {"name": "high", "first_level": 28}]);
+        let stays = LevelPlan::of(Level(27), &newer).unwrap_err();
+        assert_eq!(stays.code, code::CONFLICT);
+        assert!(stays.text.contains("the groups high began"), "{stays:?}");
         let same = LevelPlan::of(Level(19), &document).unwrap_err();
         assert_eq!(same.code, code::USAGE);
     }

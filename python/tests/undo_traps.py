@@ -265,6 +265,16 @@ class Picky(_Adding):
             self.log[0].pop()
 
 
+class EndlessForLarge(_Adding):
+    """Right for small amounts."""
+
+    @quorate.undoes("add")
+    def _undo_add(self, result: int, amount: int) -> None:
+        while amount >= 5:
+            pass
+        self.total -= amount
+
+
 class Sneaking:
     """What runs of its undo before a call does what only calls may."""
 

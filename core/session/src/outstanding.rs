@@ -199,8 +199,8 @@ pub(crate) struct Pending {
 /// What was told of a call before it was decided. It answers nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tentative {
-    /// The newest on this connection, which its node may confirm.
-    pub(crate) confirmable: Option<Value>,
+    /// The newest on this connection, which its node may confirm. Boxed, since calls are moved and few have one.
+    pub(crate) confirmable: Option<Box<Value>>,
     /// The caller has heard one.
     pub(crate) is_told: bool,
 }

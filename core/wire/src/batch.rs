@@ -411,7 +411,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         },
         tag @ (CHANGE_VIEW | CHANGE_VIEW_BEGUN) => Body::ChangeView {
             change: take_view_change(r)?,
-            who: take_member_change(r)?,
+            who: Box::new(take_member_change(r)?),
             first: match tag {
                 CHANGE_VIEW => None,
                 _ => Some(take_first_ballot(r)?),

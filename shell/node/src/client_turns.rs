@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// The lines of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientTurns {
-    lines: HashMap<ConnectionId, ClientLine>,
+    /// Looked up for every answer: with few clients a tree costs less than a hash.
+    lines: BTreeMap<ConnectionId, ClientLine>,
     /// Places with lines to be visited, in turn. Invariant: each once.
     order: VecDeque<ClientPlace>,
     /// These lines, in turn. Invariant: each once, none that is empty or pauses, and no place without one.
@@ -132,7 +133,8 @@ impl ClientTurns {
     /// Lists the line that has been crowded for longest, where there is room. Whoever changes what is awaited calls it, and the
     /// line's visit does so again.
     fn relieve(&mut self) {
-        if self.awaited < AWAITED_BYTES
+        if !self.crowded.is_empty()
+            && self.awaited < AWAITED_BYTES
             && let Some((_, from)) = self.crowded.pop_first()
         {
             let line = self

@@ -114,11 +114,11 @@ fn without_view_changes(batch: &Batch) -> Batch {
             change.after = ViewNumber(0);
             *first = None;
             if matches!(
-                who,
+                who.as_ref(),
                 MemberChange::Level(_) | MemberChange::Ordering(_) | MemberChange::Quorums(_)
             ) {
                 // Every build reads this one.
-                *who = MemberChange::Same;
+                **who = MemberChange::Same;
             }
         } else if let Body::ChangeGroups { change } = &mut command.body {
             // No group has such a name.
@@ -162,7 +162,7 @@ mod tests {
             let body = Body::ChangeView {
                 first: None,
                 change: change(after),
-                who: quorate_types::MemberChange::Same,
+                who: Box::new(quorate_types::MemberChange::Same),
             };
             Batch::new(Stamp::default(), vec![command(Body::Tick), command(body)])
         };
@@ -170,7 +170,7 @@ mod tests {
         let raised = command(Body::ChangeView {
             first: None,
             change: change(3),
-            who: MemberChange::Level(Level(20)),
+            who: Box::new(MemberChange::Level(Level(20))),
         });
         let raised = Batch::new(Stamp::default(), vec![command(Body::Tick), raised]);
         assert_eq!(

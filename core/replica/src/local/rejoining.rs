@@ -121,10 +121,10 @@ impl<O: Ordering> Replica<O> {
             acceptors: view.acceptors,
             window: view.window,
         };
-        let who = MemberChange::Returns(Rejoin {
+        let who = Box::new(MemberChange::Returns(Rejoin {
             node: self.config.own,
             incarnation: self.config.fresh,
-        });
+        }));
         let first = self.first_ballot();
         self.submit(Purpose::Rejoin, Body::ChangeView { change, who, first });
     }

@@ -61,6 +61,7 @@ impl<O: Ordering> Replica<O> {
         }
         let purpose = Purpose::ChangeView(from, request);
         let first = self.first_ballot();
+        let who = Box::new(who);
         self.submit(purpose, Body::ChangeView { change, who, first });
     }
 

@@ -425,7 +425,7 @@ fn a_snapshot_is_judged_by_the_view_of_its_slot() {
     let decided = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1, 3]),
-        who: MemberChange::Leaves(NodeId(2)),
+        who: Box::new(MemberChange::Leaves(NodeId(2))),
     })]);
     world.run();
     let first = decided.plus(WINDOW);

@@ -14,7 +14,7 @@ fn followed() -> World {
     });
     world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0, 1]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
         first: None,
     })]);
     world
@@ -108,7 +108,7 @@ fn a_node_that_lost_records_says_nothing_of_the_next_view_before_it_is_in_force(
     world.restart_remembering(1, again, remembered);
     world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0, 1]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
         first: None,
     })]);
     let seen = world.seen.clone();

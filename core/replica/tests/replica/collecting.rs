@@ -195,7 +195,7 @@ fn a_snapshot_that_a_majority_held_of_the_view_before_is_collected_once_one_of_t
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1]),
-        who: MemberChange::Leaves(NodeId(2)),
+        who: Box::new(MemberChange::Leaves(NodeId(2))),
     })]);
     fill(&mut world, WINDOW);
     world.lead(0);
@@ -221,7 +221,7 @@ fn the_log_of_a_view_stays_while_later_ones_begin_until_a_snapshot_of_it_is_coll
         world.decide(vec![meta(Body::ChangeView {
             first: None,
             change: change(view, &[0, 1, 2]),
-            who: MemberChange::Same,
+            who: Box::new(MemberChange::Same),
         })]);
         fill(&mut world, WINDOW);
     }

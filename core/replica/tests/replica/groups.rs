@@ -151,7 +151,7 @@ fn a_node_is_named_for_a_group_later_only_where_all_members_read_it_and_then_the
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1, 2]),
-        who: MemberChange::Level(Level(20)),
+        who: Box::new(MemberChange::Level(Level(20))),
     })]);
     fill(&mut world, WINDOW);
     let level = world.nodes[0].replica.view().level;
@@ -164,7 +164,7 @@ fn a_node_is_named_for_a_group_later_only_where_all_members_read_it_and_then_the
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1, 2]),
-        who: MemberChange::Level(Level(20)),
+        who: Box::new(MemberChange::Level(Level(20))),
     })]);
     fill(&mut world, WINDOW);
     assert_eq!(world.nodes[0].replica.view().level, Level(20));

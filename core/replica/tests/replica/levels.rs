@@ -55,7 +55,7 @@ fn decided(world: &mut World, after: u64, level: Level) -> Slot {
     let slot = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(after, &[0, 1, 2]),
-        who: MemberChange::Level(level),
+        who: Box::new(MemberChange::Level(level)),
     })]);
     fill(world, WINDOW);
     slot.plus(WINDOW)
@@ -139,7 +139,7 @@ fn the_higher_level_is_asked_for_until_what_was_decided_at_it_is_gone_from_the_l
     let slot = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1, 2]),
-        who: MemberChange::Level(HIGH),
+        who: Box::new(MemberChange::Level(HIGH)),
     })]);
     assert_eq!(
         asked(&world),
@@ -191,12 +191,12 @@ fn a_change_of_the_level_that_came_too_late_is_asked_for_until_it_is_gone_from_t
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
     })]);
     let late = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1, 2]),
-        who: MemberChange::Level(HIGH),
+        who: Box::new(MemberChange::Level(HIGH)),
     })]);
     fill(&mut world, WINDOW);
     assert_eq!(level_of(&world, 0), (2, LOW), "the other change came first");
@@ -215,7 +215,7 @@ fn each_level_is_asked_for_until_what_needs_it_is_gone_from_the_log() {
         meta(Body::ChangeView {
             first,
             change: change(9, &[0, 1, 2]),
-            who,
+            who: Box::new(who),
         })
     };
     let (node, boot) = (NodeId(1), 1);
@@ -241,7 +241,7 @@ fn a_second_wish_for_the_lower_level_is_of_the_higher_one() {
     let late = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(2, &[0, 1, 2]),
-        who: MemberChange::Level(LOW),
+        who: Box::new(MemberChange::Level(LOW)),
     })]);
     assert!(late >= first, "it is beyond the last slot of view 2");
     world.shared.borrow_mut().trimmed = first.previous();
@@ -265,7 +265,7 @@ fn a_restarted_node_asks_for_the_level_of_what_its_log_has() {
     let lowering = vec![meta(Body::ChangeView {
         first: None,
         change,
-        who,
+        who: Box::new(who),
     })];
     world.checkpoint(0);
     assert_eq!(

@@ -111,11 +111,11 @@ fn of_two_that_come_with_one_invitation_the_first_one_joins() {
         meta(Body::ChangeView {
             first: None,
             change: change(after, &[0, 1, 2]),
-            who: MemberChange::Joins {
+            who: Box::new(MemberChange::Joins {
                 member: member(node),
                 invitation: secret(1).hash(),
                 role: MemberRole::Replica,
-            },
+            }),
         })
     };
     // Both were sent before either was decided.
@@ -136,7 +136,7 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1]),
-        who: MemberChange::Leaves(NodeId(2)),
+        who: Box::new(MemberChange::Leaves(NodeId(2))),
     })]);
     fill(&mut world, WINDOW);
     let view = world.nodes[0].replica.view().clone();
@@ -154,11 +154,11 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(2, &[0, 1]),
-        who: MemberChange::Joins {
+        who: Box::new(MemberChange::Joins {
             member: member(3),
             invitation: secret(1).hash(),
             role: MemberRole::Replica,
-        },
+        }),
     })]);
     fill(&mut world, WINDOW);
     let shared = world.shared.borrow();
@@ -179,7 +179,7 @@ fn reports_skip_no_call_that_a_replica_may_have_answered_that_left() {
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1]),
-        who: MemberChange::Leaves(NodeId(2)),
+        who: Box::new(MemberChange::Leaves(NodeId(2))),
     })]);
     fill(&mut world, WINDOW);
     for reporter in [0, 1].map(NodeId) {

@@ -49,7 +49,7 @@ fn decided(world: &mut World, after: u64, who: MemberChange) -> Slot {
     let slot = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(after, &[0, 1, 2]),
-        who,
+        who: Box::new(who),
     })]);
     fill(world, WINDOW);
     slot

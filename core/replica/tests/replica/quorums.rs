@@ -54,7 +54,7 @@ fn decided(world: &mut World, (after, acceptors): (u64, &[u16]), who: MemberChan
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change,
-        who,
+        who: Box::new(who),
     })]);
     fill(world, WINDOW);
 }

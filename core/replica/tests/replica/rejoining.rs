@@ -41,11 +41,11 @@ fn fill(world: &mut World, slots: u64) {
 fn decided(world: &World) -> Vec<Rejoin> {
     let shared = world.shared.borrow();
     let commands = shared.log.iter().flat_map(|batch| batch.commands());
-    let rejoins = commands.filter_map(|command| match command.body {
-        Body::ChangeView {
-            who: MemberChange::Returns(rejoin),
-            ..
-        } => Some(rejoin),
+    let rejoins = commands.filter_map(|command| match &command.body {
+        Body::ChangeView { who, .. } => match **who {
+            MemberChange::Returns(rejoin) => Some(rejoin),
+            _ => None,
+        },
         _ => None,
     });
     rejoins.collect()
@@ -94,7 +94,7 @@ fn a_node_that_lost_its_votes_votes_again_from_the_view_on_that_names_it() {
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change,
-        who,
+        who: Box::new(who),
     })]);
     fill(&mut world, WINDOW);
     let begun = world.seen.iter().filter(|(at, _)| *at == 2);
@@ -138,7 +138,7 @@ fn a_life_whose_node_is_named_as_another_one_votes_no_more_and_comes_back_as_a_n
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change,
-        who,
+        who: Box::new(who),
     })]);
     fill(&mut world, WINDOW);
     assert_eq!(standing(&world, 0, 2), Some(Standing::Voter));
@@ -181,7 +181,7 @@ fn a_request_that_lost_the_race_lets_nobody_vote() {
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change,
-        who,
+        who: Box::new(who),
     })]);
     world.decide(submitted.into_iter().map(|(_, command)| command).collect());
     fill(&mut world, WINDOW);

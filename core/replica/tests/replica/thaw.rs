@@ -238,7 +238,7 @@ fn the_note_of_a_freeze_stays_while_only_what_says_that_a_view_has_begun_is_on_d
     let healed = (1, Output::Healed { slot });
     world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0, 1]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
         first: None,
     })]);
     let begun = world.seen.iter().find_map(|(at, output)| match output {

@@ -70,7 +70,7 @@ fn turned() -> (World, Slot) {
     let slot = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
     })]);
     fill(&mut world, WINDOW);
     (world, slot.plus(WINDOW))
@@ -150,7 +150,7 @@ fn of_two_changes_the_first_counts_and_the_same_one_asked_twice_is_answered_twic
     let late = world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0, 1, 2]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
     })]);
     assert!(late < first, "it is decided before the first one's view");
     fill(&mut world, WINDOW);
@@ -300,7 +300,7 @@ fn a_snapshot_has_the_view_in_force_and_the_one_that_follows() {
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(2, &[0, 1]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
     })]);
     let slot = world.checkpoint(0);
     let taken = world.nodes[0].replica.view().clone();
@@ -406,7 +406,7 @@ fn behind_at_the_turn(early: Option<u64>) -> World {
     world.decide(vec![meta(Body::ChangeView {
         first: None,
         change: change(1, &[0]),
-        who: MemberChange::Same,
+        who: Box::new(MemberChange::Same),
     })]);
     fill(&mut world, WINDOW);
     let slot = world.checkpoint(0);

@@ -90,7 +90,7 @@ fn a_witness_keeps_the_logs_of_all_views_of_which_it_keeps_no_snapshot() {
         world.decide(vec![meta(Body::ChangeView {
             first: None,
             change: change(view, &[0, 1, 2]),
-            who: MemberChange::Same,
+            who: Box::new(MemberChange::Same),
         })]);
         fill(&mut world, 64);
         world.lead(0);

@@ -54,7 +54,7 @@ impl ClientSession {
         let Some(pending) = self.calls.pending_mut(number).filter(|_| !is_parked) else {
             return;
         };
-        pending.tentative.confirmable = Some(value.clone());
+        pending.tentative.confirmable = Some(Box::new(value.clone()));
         let is_first = !std::mem::replace(&mut pending.tentative.is_told, true);
         if is_first && !pending.is_given_up {
             let ticket = Ticket::Call(number);
@@ -70,7 +70,7 @@ impl ClientSession {
         let pending = self.calls.pending_mut(number);
         if let Some(value) = pending.and_then(|pending| pending.tentative.confirmable.take()) {
             self.note_life(number);
-            let outcome = Outcome::Returned(value);
+            let outcome = Outcome::Returned(*value);
             self.finish_call(number, Ok(Answer::Called(outcome)), out);
         }
     }

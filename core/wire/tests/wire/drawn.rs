@@ -352,7 +352,7 @@ pub(crate) fn command(draw: &mut Draw) -> Command {
         14 => Body::ChangeView {
             first: draw.flag().then(|| first_ballot(draw)),
             change: view_change(draw),
-            who: member_change(draw),
+            who: Box::new(member_change(draw)),
         },
         17 => Body::ChangeGroups {
             change: group_change(draw),

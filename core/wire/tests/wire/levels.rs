@@ -112,7 +112,7 @@ fn only_commands_that_came_later_ask_a_reader_for_more_than_level_19() {
             acceptors: NodeSet::only(NodeId(1)),
             window: 8,
         },
-        who,
+        who: Box::new(who),
     };
     let collect = Body::Collect {
         slot: Slot(1),

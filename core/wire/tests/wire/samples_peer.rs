@@ -100,38 +100,38 @@ pub(crate) fn commands() -> Vec<Command> {
         Body::ChangeView {
             first: None,
             change: view_change(),
-            who: MemberChange::Same,
+            who: Box::new(MemberChange::Same),
         },
         Body::ChangeView {
             first: None,
             change: view_change(),
-            who: MemberChange::Returns(Rejoin {
+            who: Box::new(MemberChange::Returns(Rejoin {
                 node: NodeId(2),
                 incarnation: Incarnation(0xfedc_ba98),
+            })),
+        },
+        Body::ChangeView {
+            first: None,
+            change: view_change(),
+            who: Box::new(MemberChange::Joins {
+                member: joining(),
+                invitation: SecretHash::default(),
+                role: MemberRole::Replica,
             }),
         },
         Body::ChangeView {
             first: None,
             change: view_change(),
-            who: MemberChange::Joins {
-                member: joining(),
-                invitation: SecretHash::default(),
-                role: MemberRole::Replica,
-            },
-        },
-        Body::ChangeView {
-            first: None,
-            change: view_change(),
-            who: MemberChange::Joins {
+            who: Box::new(MemberChange::Joins {
                 member: joining(),
                 invitation: SecretHash::default(),
                 role: MemberRole::Witness,
-            },
+            }),
         },
         Body::ChangeView {
             first: None,
             change: view_change(),
-            who: MemberChange::Leaves(NodeId(2)),
+            who: Box::new(MemberChange::Leaves(NodeId(2))),
         },
         Body::ChangeGroups {
             change: group_change(),
@@ -142,7 +142,7 @@ pub(crate) fn commands() -> Vec<Command> {
                 boot: 0x0102_0304,
             }),
             change: view_change(),
-            who: MemberChange::Same,
+            who: Box::new(MemberChange::Same),
         },
         Body::Invite {
             invitation: SecretHash::default(),

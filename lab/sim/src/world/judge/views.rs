@@ -142,10 +142,10 @@ impl Judge {
                     .0
                     .changed(slot, change.after, counts, turn_of(who));
                 if let Some(number) = begun {
-                    if let MemberChange::Joins { invitation, .. } = who {
+                    if let MemberChange::Joins { invitation, .. } = who.as_ref() {
                         self.invited.used(*invitation);
                     }
-                    if let MemberChange::Level(level) = who {
+                    if let MemberChange::Level(level) = who.as_ref() {
                         self.levels_set.push((number, before, *level));
                     }
                     if let Some(named) = names(who) {

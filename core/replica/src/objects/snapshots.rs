@@ -61,8 +61,8 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// At the newest checkpoint a replica was busy with another snapshot: another one is asked for instead, because somebody may wait
-    /// for it.
+    /// At the newest checkpoint a replica was busy with another snapshot, or stood still at a reset: another one is asked for instead,
+    /// because somebody may wait for it.
     is_left_out: bool,
     /// When: set once this replica is free.
     again_at: Option<Time>,
@@ -216,7 +216,8 @@ impl<O: Ordering> Replica<O> {
         let kept = &self.checkpoints;
         let own = self.agreement.own();
         let lacks_it = self.is_replica() && own.is_none_or(|own| own.slot < kept.wanted);
-        if !kept.is_left_out || kept.is_busy() || !(leads || lacks_it) {
+        let is_busy = kept.is_busy() || self.quarantine.reset().is_some();
+        if !kept.is_left_out || is_busy || !(leads || lacks_it) {
             self.checkpoints.again_at = None;
             return false;
         }
@@ -306,7 +307,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.is_left_out = kept.is_busy() && !is_still;
+        kept.is_left_out = kept.is_busy() || is_still;
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }

@@ -28,7 +28,7 @@ pub struct Election {
     /// The end of the span in which a candidate that lags far is denied its pre-vote in favour of a better
     /// one, and a node that lacks a snapshot does not stand. Set when first needed, once per search for a leader.
     preferring_until: Option<Time>,
-    /// Tries since a leader was last heard.
+    /// Tries since a leader was last heard, or this node led.
     tries: u32,
     attempt: u64,
     granted: NodeSet,
@@ -111,6 +111,7 @@ impl Election {
     pub fn leads(&mut self) {
         self.leader = None;
         self.preferring_until = None;
+        self.tries = 0;
     }
 
     /// It stands at once, without pre-votes if it led the view before, and without phase 1 if this view names it.
@@ -321,5 +322,32 @@ mod tests {
         assert!(!succeeds(late, none, none));
         assert!(!succeeds(soon, one, none), "somebody tries to lead");
         assert!(!succeeds(soon, none, one), "it promised not to");
+    }
+
+    /// The longest wait before another try that any of many nodes draws after so many failures, and after what `then` tells it.
+    fn longest_wait(failures: u32, then: impl Fn(&mut Election)) -> Duration {
+        let waits = (0..100).map(|seed| {
+            let mut election = Election::new(BEGUN, seed, Timing::default(), 3);
+            for _ in 0..failures {
+                election.try_again(BEGUN);
+            }
+            then(&mut election);
+            election.retry_later(BEGUN);
+            election.missed_at().since(BEGUN)
+        });
+        waits.max().expect("there are some")
+    }
+
+    #[test]
+    fn failures_before_a_leader_was_found_make_no_later_try_wait() {
+        let one = Ballot::ZERO.next(ViewNumber(1), NodeId(3), 1);
+        let first = Timing::default().retry_max;
+        assert!(longest_wait(9, |_| {}) > first, "each failure doubles it");
+        let heard = longest_wait(9, |own| {
+            assert!(own.heard_leader(BEGUN, one, true));
+        });
+        assert!(heard <= first, "{heard:?}");
+        let led = longest_wait(9, Election::leads);
+        assert!(led <= first, "{led:?}");
     }
 }

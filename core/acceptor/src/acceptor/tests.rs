@@ -74,6 +74,30 @@ fn what_is_only_held_is_no_vote_before_a_trim() {
     assert_eq!(verdict, Verdict::Voted);
 }
 
+/// A node that got its snapshot from a peer has nothing to trim when a majority holds it. After a restart its disk must name it.
+#[test]
+fn a_base_names_the_snapshot_that_logs_are_trimmed_for_where_nothing_is_left_to_trim() {
+    let view = ViewId {
+        group: GroupId(1),
+        number: ViewNumber(1),
+    };
+    let (slot, digest) = (Slot(9), Digest::default());
+    let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
+    assert!(!acceptor.trim(slot, digest, Slot::ZERO), "it lacks all");
+    let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Disk);
+    acceptor.jump(slot);
+    assert!(acceptor.trim(slot, digest, slot));
+    let mut effects: Effects<()> = Vec::new();
+    acceptor.discard(&mut effects);
+    let [Effect::Discard { upto, base }] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    let agreed = Entry::Agreed { slot, digest };
+    assert_eq!(*upto, slot);
+    assert!(base.iter().any(|record| record.entry == agreed));
+    assert!(!acceptor.trim(slot, digest, slot), "once");
+}
+
 #[test]
 fn pages_follow_each_other_and_leave_no_vote_out() {
     let view = ViewId {

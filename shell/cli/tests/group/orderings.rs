@@ -209,3 +209,37 @@ fn a_group_with_fast_rounds_outlives_its_leader_and_a_follower() {
     assert_eq!(group.add("0"), added.to_string());
     assert_eq!(group.stop(), Some(0));
 }
+
+/// What the nodes that the group was started with tell of the rounds in which they decided.
+fn rounds(group: &Group) -> Vec<(Value, Value)> {
+    let nodes = group.status()["nodes"].clone();
+    let nodes = nodes.as_array().unwrap().iter();
+    nodes
+        .map(|node| (node["id"].clone(), node["rounds"].clone()))
+        .collect()
+}
+
+/// Claim fp-21.
+#[test]
+fn the_leader_of_a_group_with_fast_rounds_tells_how_many_it_decided_in_each_kind() {
+    let group = Group::start(&["--nodes", "4", "--ordering", "fast_paxos"]);
+    let calls = 10;
+    for _ in 0..calls {
+        group.add("1");
+    }
+    let leader = group.leader()["id"].clone();
+    for (node, rounds) in rounds(&group) {
+        let [fast, classic, collisions] =
+            ["fast", "classic", "collisions"].map(|kind| rounds[kind].as_u64().unwrap());
+        assert!(collisions <= classic, "n{node}: {rounds}");
+        if node == leader {
+            assert!(fast > 0 && fast + classic >= calls, "n{node}: {rounds}");
+        } else {
+            assert_eq!((fast, classic), (0, 0), "n{node} has not led");
+        }
+    }
+    switched(&group, "paxos");
+    for (node, rounds) in rounds(&group) {
+        assert_eq!(rounds, Value::Null, "n{node} has no fast rounds");
+    }
+}

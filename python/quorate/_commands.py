@@ -95,9 +95,16 @@ def _run_proxy(options: Any) -> int:
         return 0
     path = Path(options.out)
     if not options.check:
-        path.write_text(text, "utf-8")
+        try:
+            path.write_text(text, "utf-8")
+        except OSError as error:
+            words = f"{path} cannot be written: {error.strerror}; name another file with --out"
+            raise _check.Unfit(words) from error
         return 0
-    held = path.read_text("utf-8") if path.exists() else ""
+    try:
+        held = path.read_text("utf-8") if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise _Usage(f"{path} cannot be read as a module: {error}; name another file with --out") from error
     was, is_now = held.splitlines(keepends=True), text.splitlines(keepends=True)
     sys.stdout.writelines(difflib.unified_diff(was, is_now, str(path), options.class_path))
     return int(held != text)
@@ -134,6 +141,8 @@ def _print_found(found: list[Found]) -> None:
 
 def _print_unproven(report: _check.Report, *, is_short: bool) -> None:
     told = {each.function.rpartition(".")[2] for each in report.found if each.rule == "outside"}
+    if not report.methods and not is_short:
+        print("the class has no public methods of its own: nothing was called; special methods are not")
     for method in report.methods if not is_short else []:
         place = f"{method.file}:{method.line}: " if method.file else ""
         if method.unguessed:
@@ -141,11 +150,17 @@ def _print_unproven(report: _check.Report, *, is_short: bool) -> None:
         elif method.calls and method.calls == method.raised:
             print(f"{place}{method.name} raised whenever it was called, as {method.last_raised}; see --calls")
         elif method.is_outside and method.calls and not method.changed and method.name not in told:
-            words = f"{method.name} changed nothing of the object, and is ordered because it {method.why}"
+            why = _because(method.why)
+            words = f"{method.name} changed nothing of the object, and is ordered because {why}"
             print(f"{place}{words}: a variable of a module is no part of the state, and no snapshot has it")
         elif not method.kind and method.changed_nothing:
-            words = f"{method.name} changed nothing, and is ordered because it {method.why}"
+            words = f"{method.name} changed nothing, and is ordered because {_because(method.why)}"
             print(f"{place}{words}: mark it @quorate.readonly if it never does")
+
+
+def _because(why: str) -> str:
+    """What stands against a proof as a clause: some reasons name a thing, the others what the method does."""
+    return why if why.startswith(("`", "its ")) else f"it {why}"
 
 
 def _json(text: str | None, kind: type) -> Any:

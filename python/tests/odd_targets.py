@@ -78,3 +78,11 @@ class Chooser:
 
 class Chosen(Chooser):
     pass
+
+
+class OnlySpecial:
+    def __init__(self) -> None:
+        self.items: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.items)

@@ -232,6 +232,16 @@ def test_a_class_that_cannot_be_made_is_refused_with_the_reason(
     assert said in capsys.readouterr().err
 
 
+def test_a_check_that_called_nothing_says_so_and_reasons_are_sentences(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HERE)
+    assert _commands.main(["check", "odd_targets:OnlySpecial"]) == 0
+    assert "nothing was called" in capsys.readouterr().out
+    assert _commands._because("`data` may run code") == "`data` may run code"
+    assert _commands._because("calls `print`") == "it calls `print`"
+
+
 def test_a_class_with_type_arguments_and_a_factory_of_a_subclass_are_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,16 @@ def test_a_written_client_runs_against_a_group_without_the_class(shop: Path) -> 
     assert ran.returncode == 0, ran.stderr
 
 
+def test_a_client_that_cannot_be_written_or_read_is_told_with_its_file(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for code, words in ((1, ["--out", "nowhere/client.py"]), (2, ["--out", str(shop), "--check"])):
+        assert _commands.main(["proxy", "ledger:Ledger", *words]) == code
+        told = capsys.readouterr().err
+        assert told.startswith(f"quorate: {words[1]} cannot be "), told
+        assert "name another file with --out" in told
+
+
 def test_strict_checkers_accept_a_written_client_and_its_user(shop: Path) -> None:
     (shop / "user.py").write_text(USER)
     command = [sys.executable, "-m", "mypy", "--strict", "ledger_client.py", "user.py"]

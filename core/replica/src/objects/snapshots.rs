@@ -211,8 +211,10 @@ impl<O: Ordering> Replica<O> {
     /// The leader does not know of one that was left out if the report of the snapshot before came here earlier than the checkpoint
     /// was applied. The replica that left it out asks then, after a whole round: until then the leader may ask, or others encode.
     fn takes_again(&mut self, now: Time, leads: bool) -> bool {
-        let stable = self.agreement.stable();
-        self.checkpoints.is_left_out &= self.checkpoints.wanted > stable;
+        // Asked in every turn, and seldom so.
+        if self.checkpoints.is_left_out {
+            self.checkpoints.is_left_out = self.checkpoints.wanted > self.agreement.stable();
+        }
         let kept = &self.checkpoints;
         let own = self.agreement.own();
         let lacks_it = self.is_replica() && own.is_none_or(|own| own.slot < kept.wanted);

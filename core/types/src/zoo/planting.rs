@@ -14,6 +14,7 @@ pub fn plant(plant: Option<Plant>) {
 
 /// Says whether `plant` is planted in this thread.
 #[must_use]
+#[inline]
 pub fn planted(plant: Plant) -> bool {
     PLANTED.get() == Some(plant)
 }

@@ -117,3 +117,12 @@ def test_a_group_says_when_its_data_goes_with_it(tmp_path: Path, is_kept: bool) 
         up.terminate()
     assert ("goes when this ends; --dir DIR keeps it" in said) is not is_kept
     assert "1 acceptor: 1 decide; the group goes on without 0\n" in said
+
+
+def test_every_node_of_a_group_that_is_stopped_holds_its_last_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "board.py").write_text(BOARD)
+    data = str(tmp_path / "data")
+    with _local.start_group("board:Board", ["--port", "0", "--dir", data], tmp_path) as ready:
+        Running(ready).quorate("call", "Board", "add", "a line")
+    told = subprocess.run([_local.program(), "verify", data], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr

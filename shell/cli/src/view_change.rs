@@ -43,6 +43,8 @@ pub(crate) enum Change {
         /// The node.
         node: u16,
         #[command(flatten)]
+        left: LeftArgs,
+        #[command(flatten)]
         how: HowArgs,
     },
     /// Let one node vote instead of another, which leaves, in one change.
@@ -51,6 +53,8 @@ pub(crate) enum Change {
         old: u16,
         /// The node that votes from then on.
         new: u16,
+        #[command(flatten)]
+        left: LeftArgs,
         #[command(flatten)]
         how: HowArgs,
     },
@@ -88,15 +92,20 @@ enum Role {
     Acceptor,
 }
 
+/// What a node stops to be.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LeftArgs {
+    /// What the node is no more; it stays a member then. Default: the node leaves the group.
+    #[arg(long, value_enum)]
+    role: Option<Role>,
+}
+
 /// How it is changed.
 ///
 /// The change is decided like a call, in one slot, and is in force ω slots later. What was decided before stays. Of two changes of one
 /// view the first one counts, and the other is refused. The command ends when the new view is in force.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HowArgs {
-    /// What the node is from then on, or is no more. Default: for `remove` and `replace`, whatever the node is.
-    #[arg(long, value_enum)]
-    role: Option<Role>,
     /// Only say what would change, and which of the new acceptors are up.
     #[arg(long)]
     dry_run: bool,
@@ -165,8 +174,8 @@ impl Change {
     /// Who is no member any more.
     fn leaves(&self) -> Option<u16> {
         match self {
-            Change::Remove { node, how } if how.role.is_none() => Some(*node),
-            Change::Replace { old, how, .. } if how.role.is_none() => Some(*old),
+            Change::Remove { node, left, .. } if left.role.is_none() => Some(*node),
+            Change::Replace { old, left, .. } if left.role.is_none() => Some(*old),
             Change::Add { .. }
             | Change::Remove { .. }
             | Change::Replace { .. }

@@ -33,6 +33,15 @@ fn values_that_cannot_be_meant_are_refused_before_anything_starts() {
         &["bench", "--read-ratio", "2"],
         &["bench", "--local", "0"],
         &["up", "rust:counter", "--call-timeout=-1"],
+        &["view", "add", "4", "--role", "acceptor"],
+        &["view", "set", "window=64", "--role", "acceptor"],
+        &[
+            "view",
+            "switch",
+            "--ordering",
+            "libpaxos",
+            "--role=acceptor",
+        ],
     ] {
         let output = quorate(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");

@@ -1,6 +1,7 @@
 //! One connection to one node: bytes out, frames in. Decides nothing.
 
 use crate::TlsClient;
+use crate::inquiry::no_frame;
 use crate::limits::{DRAINED_MAX, FRAME_BYTES, READ_TURN_BYTES, WAITING_BYTES_MAX};
 use crate::stream::ClientStream;
 use bytes::{Buf, BytesMut};
@@ -168,9 +169,7 @@ impl NodeConnection {
 
     /// The next frame that has arrived whole.
     pub(crate) fn next_frame(&mut self) -> io::Result<Option<Frame>> {
-        self.reader
-            .next_frame()
-            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+        self.reader.next_frame().map_err(no_frame)
     }
 
     /// A copy of the socket's descriptor, and whether it is awaited to take bytes.

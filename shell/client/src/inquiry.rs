@@ -8,8 +8,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::GroupId;
 use quorate_wire::limits::CLIENT_BODY_BYTES_MAX;
 use quorate_wire::{
-    Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
-    Welcome, put_frame,
+    Frame, FrameError, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION,
+    VERSION_MIN, Welcome, put_frame,
 };
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -152,7 +152,7 @@ pub(crate) fn next_frame(
     end: Instant,
 ) -> io::Result<Frame> {
     loop {
-        if let Some(frame) = reader.next_frame().map_err(invalid)? {
+        if let Some(frame) = reader.next_frame().map_err(no_frame)? {
             if frame.kind == Kind::Reject {
                 let reject = Reject::take(&frame.body).map_err(invalid)?;
                 let kind = match reject.reason {
@@ -195,6 +195,35 @@ pub(crate) fn write_whole(
     Ok(())
 }
 
+/// Why what came is no frame. An answer in HTTP, as a node's admin port gives one, has its first word where a frame has its length.
+pub(crate) fn no_frame(error: FrameError) -> io::Error {
+    const HTTP: usize = u32::from_le_bytes(*b"HTTP") as usize;
+    if let FrameError::TooLong { length: HTTP, .. } = error {
+        let told = "HTTP is spoken there, as at a node's admin port: name the port at which the node listens";
+        return io::Error::new(ErrorKind::InvalidData, told);
+    }
+    invalid(error)
+}
+
 pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_in_http_is_told_as_that_of_an_admin_port() {
+        let told = |answer: &[u8]| {
+            let mut reader = FrameReader::new(CLIENT_BODY_BYTES_MAX);
+            reader.space()[..answer.len()].copy_from_slice(answer);
+            reader.filled(answer.len());
+            no_frame(reader.next_frame().unwrap_err()).to_string()
+        };
+        let http = told(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        assert!(http.contains("admin port"), "{http}");
+        let other = told(b"SSH-2.0-OpenSSH_9.2 and what else comes with it\r\n");
+        assert!(other.starts_with("a frame of"), "{other}");
+    }
 }

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the nodes are asked how far they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Asks for a snapshot, and waits until every node that runs has trimmed its log for it, or until asked to stop once more.
+/// Asks for a snapshot, and waits until every node that runs holds it and has trimmed its log for it, or until asked to stop once more.
 pub(super) fn take(plan: &Plan, supervisor: &mut Supervisor) {
     let config = &plan.first;
     let objects = config.host_config().objects;
@@ -33,8 +33,7 @@ pub(super) fn take(plan: &Plan, supervisor: &mut Supervisor) {
     }
     let end = Instant::now() + PATIENCE;
     let Some(slot) = checkpoint(plan) else { return };
-    let lacks_it = |status: &NodeStatus| status.is_serving && status.trimmed < slot;
-    while ask(plan).iter().any(lacks_it) {
+    while ask(plan).iter().any(|status| lacks(status, slot)) {
         match supervisor.next(Some(LOOK_EVERY)) {
             Happening::Stop => return,
             Happening::Died { .. } | Happening::Restarted { .. } | Happening::Nothing => {}
@@ -46,6 +45,12 @@ pub(super) fn take(plan: &Plan, supervisor: &mut Supervisor) {
             return;
         }
     }
+}
+
+/// Whether a node that serves has not trimmed its log for the snapshot at `slot`, or does not hold it. A log goes once a majority holds the
+/// snapshot: a node that writes slower would end with neither, and could not go on alone.
+fn lacks(status: &NodeStatus, slot: u64) -> bool {
+    status.is_serving && (status.trimmed < slot || status.snapshot < slot)
 }
 
 /// The slot of a snapshot that all replicas take; `None` when the group does not answer.

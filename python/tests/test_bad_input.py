@@ -209,6 +209,7 @@ def test_a_directory_is_made_once(tmp_path: Path) -> None:
     exit_code, complaint = quorate_says("node", "init", "--dir", str(tmp_path / "used"), "--node", "1")
     assert exit_code == CONFLICT
     assert "is not empty" in complaint
+    assert "\n  name a directory that is empty or does not exist" in complaint
 
 
 def test_a_group_takes_no_directory_that_others_use(tmp_path: Path) -> None:

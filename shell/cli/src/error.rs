@@ -81,6 +81,12 @@ impl CliError {
         }
     }
 
+    /// What to do about it, where that is more than the exit code says and the message does not say it.
+    pub(crate) fn more_advice(&self) -> Option<&str> {
+        let advice = self.advice.as_deref()?;
+        (!self.text.contains(advice)).then_some(advice)
+    }
+
     /// The error for scripts.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::json!({

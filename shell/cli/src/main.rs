@@ -162,6 +162,9 @@ fn tell(error: &CliError, as_json: bool) {
         eprintln!("{}", error.json());
     } else {
         eprintln!("quorate: {}", print::lines(&error.text));
+        if let Some(advice) = error.more_advice() {
+            eprintln!("  {}", print::lines(advice));
+        }
     }
 }
 

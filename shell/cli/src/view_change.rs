@@ -1,9 +1,12 @@
 //! `quorate view add`, `remove`, `replace`, `set`, `switch`: a group changes who votes, who belongs to it, how far slots may run
 //! ahead, and how commands are ordered, while it runs.
 
+mod settings;
+
+use self::settings::{Setting, setting};
 use crate::error::CliError;
 use crate::group::{GroupAccess, GroupArgs};
-use crate::level::{self, LevelPlan};
+use crate::level::LevelPlan;
 use crate::ordering::{OrderingArg, OrderingPlan};
 use crate::print;
 use crate::quorums::{QuorumsPlan, tolerated, voting};
@@ -117,38 +120,6 @@ pub(crate) struct HowArgs {
     timeout: f64,
     #[command(flatten)]
     group: GroupArgs,
-}
-
-/// What can be set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Setting {
-    Window(u64),
-    Level(Level),
-    Quorums(QuorumRule),
-}
-
-fn setting(text: &str) -> Result<Setting, String> {
-    let known = "the settings of a view are window=SLOTS, for example window=64, level=N, and quorums=PHASE1,PHASE2";
-    if let Some(("quorums", rule)) = text.split_once('=') {
-        return match rule.parse() {
-            Ok(rule) => Ok(Setting::Quorums(rule)),
-            Err(why) => Err(why.to_string()),
-        };
-    }
-    if let Some(("level", level)) = text.split_once('=') {
-        let level = level::parse(level).ok_or_else(|| known.to_owned())?;
-        return Ok(Setting::Level(level));
-    }
-    let Some(("window", slots)) = text.split_once('=') else {
-        return Err(known.to_owned());
-    };
-    let window = slots.parse().map_err(|_| known.to_owned())?;
-    if (1..=ViewChange::WINDOW_MAX).contains(&window) {
-        Ok(Setting::Window(window))
-    } else {
-        let most = ViewChange::WINDOW_MAX;
-        Err(format!("the window takes 1 to {most} slots"))
-    }
 }
 
 impl Change {

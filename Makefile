@@ -15,7 +15,7 @@ DEV := $(abspath $(TARGET_DIR))/debug
 WHEELS := $(abspath $(TARGET_DIR))/wheels
 # The dev profile optimises what the simulator runs; see Cargo.toml.
 SIM := $(CARGO) run --quiet -p quorate-sim
-ORDERINGS := paxos libpaxos libpaxos+ fast_paxos
+ORDERINGS := paxos libpaxos libpaxos+ fast_paxos ring_paxos s_paxos
 # Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
 TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTORY=$(DEV)/history
 # Seeds of `make test`: about 150 CPU-seconds, shared by the cores. FIXED_SEEDS from 0 are the same for every commit: what they find is

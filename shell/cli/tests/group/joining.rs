@@ -135,7 +135,7 @@ fn a_join_that_is_asked_to_end_says_how_far_it_is_and_goes_on_from_there() {
     assert_eq!(code, Some(5), "{said}");
     assert_eq!(
         said,
-        "quorate: ended before the node had joined: the same command goes on where this one ended\n"
+        "quorate: ended before the node had joined: the same command goes on where this one ended\n  say the same command again\n"
     );
 
     let _second = Joined::start(

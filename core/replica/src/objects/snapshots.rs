@@ -61,8 +61,8 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// At the newest checkpoint a replica was busy with another snapshot, or stood still at a reset: another one is asked for instead,
-    /// because somebody may wait for it.
+    /// At the newest checkpoint a replica was busy with another snapshot: another one is asked for instead, because somebody may wait
+    /// for it.
     is_left_out: bool,
     /// When: set once this replica is free.
     again_at: Option<Time>,
@@ -189,8 +189,7 @@ impl<O: Ordering> Replica<O> {
         (total.bytes - then.bytes).max((total.slots - then.slots) * policy.slot_bytes)
     }
 
-    /// At the end of a turn: the leader asks for a checkpoint when one is due, and every node when its disk needs one or it left one
-    /// out that nobody asks for again.
+    /// At the end of a turn: the leader asks for a checkpoint when one is due, and every node when its disk needs one.
     pub(crate) fn tend_log(&mut self, now: Time) {
         if self.checkpoints.is_submitted {
             return;
@@ -207,31 +206,20 @@ impl<O: Ordering> Replica<O> {
 
     /// Whether it is time for a checkpoint in place of one that replicas left out: once after each that is decided, and no more once
     /// one is stable that somebody may wait for. Replicas that take theirs in turn would have each other left out for ever.
-    ///
-    /// The leader does not know of one that was left out if the report of the snapshot before came here earlier than the checkpoint
-    /// was applied. The replica that left it out asks then, after a whole round: until then the leader may ask, or others encode.
     fn takes_again(&mut self, now: Time, leads: bool) -> bool {
         // Asked in every turn, and seldom so.
         if self.checkpoints.is_left_out {
             self.checkpoints.is_left_out = self.checkpoints.wanted > self.agreement.stable();
         }
-        let kept = &self.checkpoints;
-        let own = self.agreement.own();
-        let lacks_it = self.is_replica() && own.is_none_or(|own| own.slot < kept.wanted);
-        let is_busy = kept.is_busy() || self.quarantine.reset().is_some();
-        if !kept.is_left_out || is_busy || !(leads || lacks_it) {
-            self.checkpoints.again_at = None;
+        let kept = &mut self.checkpoints;
+        if !leads || kept.is_busy() || !kept.is_left_out {
+            kept.again_at = None;
             return false;
         }
-        let after = match leads {
-            true => CHECKPOINT_AGAIN,
-            false => self.rest_of_round(own.map_or(0, |own| own.bytes), 0),
-        };
-        let kept = &mut self.checkpoints;
-        let is_due = now >= *kept.again_at.get_or_insert(now + after);
+        let is_due = now >= *kept.again_at.get_or_insert(now + CHECKPOINT_AGAIN);
         if is_due {
             // What is asked for may be refused.
-            kept.again_at = Some(now + after);
+            kept.again_at = Some(now + CHECKPOINT_AGAIN);
         }
         is_due
     }
@@ -309,7 +297,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.is_left_out = kept.is_busy() || is_still;
+        kept.is_left_out = kept.is_busy() && !is_still;
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }

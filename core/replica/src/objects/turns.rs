@@ -94,7 +94,7 @@ impl<O: Ordering> Replica<O> {
 
     /// How long a round lasts once `done` replicas are done. Half a turn more, because requests for checkpoints may come in the rhythm
     /// of turns: replicas that learn of the end a moment apart shall not do so while one is decided.
-    pub(crate) fn rest_of_round(&self, bytes: u64, done: usize) -> Duration {
+    fn rest_of_round(&self, bytes: u64, done: usize) -> Duration {
         let left = self.view().replicas.len().saturating_sub(done) as u64;
         let turn = turn(bytes).0;
         Duration(turn.saturating_mul(left).saturating_add(turn / 2))

@@ -1,6 +1,6 @@
 //! When snapshots are taken, who agrees on them, and what follows when nobody does.
 
-use crate::world::{IMAGE_BYTES, World, call, id, meta, payload, refused};
+use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
 use quorate_ordering::{Effect, LinkState};
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, Recovered, ReplicaMessage,
@@ -535,40 +535,6 @@ fn the_leader_asks_for_another_snapshot_in_place_of_one_that_a_replica_left_out(
         world.pass(Duration::from_millis(10_000));
         assert_eq!(world.shared.borrow().last(), last, "one is enough");
     }
-}
-
-/// The second replica leaves a checkpoint out and is done with the one before, all before the leader learns of that checkpoint.
-fn left_out_unnoticed() -> (World, Slot) {
-    let mut world = World::new(2);
-    let (leader, other) = (0, 1);
-    world.nodes[other].objects.answers_left = Some(0);
-    let first = world.checkpoint(leader);
-    world.shared.borrow_mut().deaf.insert(leader);
-    let asked = world.decide(vec![meta(Body::Checkpoint)]);
-    world.nodes[other].objects.answers_left = None;
-    world.run();
-    assert_eq!(world.nodes[leader].replica.status().stable, first);
-    world.shared.borrow_mut().deaf.remove(&leader);
-    world.run();
-    assert_eq!(world.nodes[leader].replica.status().snapshot, asked);
-    (world, asked)
-}
-
-/// Claim rp-142.
-#[test]
-fn a_replica_that_left_a_snapshot_out_asks_where_its_report_overtook_the_checkpoint() {
-    let (mut world, asked) = left_out_unnoticed();
-    let round = Duration(limits::TURN_MIN.0 * 5 / 2);
-    world.pass(Duration(round.0 - 1));
-    assert_eq!(world.shared.borrow().last(), asked, "leaders come first");
-    world.pass(Duration(1));
-    for node in &world.nodes {
-        assert!(node.replica.status().stable > asked);
-    }
-    let last = world.shared.borrow().last();
-    assert_eq!(last, asked.next(), "one is enough");
-    world.pass(Duration::from_millis(10_000));
-    assert_eq!(world.shared.borrow().last(), last);
 }
 
 #[test]

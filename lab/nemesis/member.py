@@ -184,9 +184,10 @@ class Member:
         return ask(self.admin)
 
     def last_words(self) -> str:
-        """The last line of its log."""
+        """The last line of its log, with the advice behind it, which is indented."""
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "(its log is empty)"
+        said = lines[-2:] if lines and lines[-1].startswith(" ") else lines[-1:]
+        return " ".join(line.strip() for line in said) or "(its log is empty)"
 
     def count_in_log(self, words: str) -> int:
         """How many lines of its log hold these words."""

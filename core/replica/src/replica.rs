@@ -202,6 +202,7 @@ impl<O: Ordering> Replica<O> {
         replica.agreement.find(remembered.others);
         replica.resume_quarantine(now, remembered.quarantine, &mut out);
         if let Some((slot, digest)) = remembered.agreed {
+            replica.agreement.collected(slot, digest);
             replica.agreed(now, slot, digest, &mut out);
         }
         if let Some(recovered) = snapshot {

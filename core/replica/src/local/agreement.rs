@@ -35,6 +35,8 @@ pub(crate) struct Agreement {
     found: Vec<SnapshotReport>,
     /// Digests that a majority took, ascending by slot; at most [`REPORTS_PER_REPLICA`].
     agreed: VecDeque<(Slot, Digest)>,
+    /// The newest for which logs are trimmed: a majority held it then, whoever is left of that.
+    collected: Option<(Slot, Digest)>,
     /// The newest snapshot of this node that is agreed. It is kept until a newer one is.
     kept: Option<(Slot, Digest)>,
     /// The newest that is agreed of those which the objects took or took over themselves.
@@ -173,6 +175,11 @@ impl Agreement {
     /// Removes all reports of `node`.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.reports.remove(&node);
+    }
+
+    /// Logs are trimmed for this snapshot, as a decided command or the own log says.
+    pub(crate) fn collected(&mut self, slot: Slot, digest: Digest) {
+        self.collected = self.collected.max(Some((slot, digest)));
     }
 
     /// The log is trimmed for the snapshot at `slot`.
@@ -491,10 +498,12 @@ impl<O: Ordering> Replica<O> {
 
     /// Where an operator had a call skipped in any case, the replicas that were past it no longer make a majority without those
     /// that were stuck before it: these are past it too, with another state.
+    /// What logs are trimmed for stays agreed: a majority held it, and nothing else brings on who needs what is gone.
     fn may_be_agreed(&self, agreement: &Agreement, slot: Slot, digest: Digest) -> bool {
         let view = self.view();
         !self.replicated.poison.is_forced_over(slot)
             || slot <= self.replicated.reset.slot()
+            || agreement.collected == Some((slot, digest))
             || agreement.holders_of(view.replicas, slot, digest).len() >= view.replica_majority()
     }
 

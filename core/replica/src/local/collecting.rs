@@ -67,6 +67,7 @@ impl<O: Ordering> Replica<O> {
             self.collecting.lost();
         }
         if slot < decided {
+            self.agreement.collected(slot, digest);
             self.collecting.decided = self.collecting.decided.max(Some((slot, digest)));
         }
     }

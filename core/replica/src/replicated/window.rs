@@ -511,6 +511,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_snapshot_has_executed_and_the_client_acknowledged_is_not_waited_for_after_it_is_merged()
+     {
+        let (mut own, mut executed) = (session(), session());
+        for session in [&mut own, &mut executed] {
+            session.admit(1, 0, 10);
+            session.admit(2, 0, 20);
+            session.admit(3, 2, 30);
+        }
+        executed.record(1, kept("x"));
+        executed.record(2, ReplyState::Parked);
+        executed.record(3, kept("y"));
+        own.admit(4, 3, 40);
+        assert_eq!(own.pending(), 4);
+        own.merge(&executed.image(SessionId(9)));
+        own.check();
+        assert_eq!(own.look(2, 20), Admission::Parked);
+        assert_eq!(own.pending(), 1, "only what was admitted after it");
+    }
+
+    #[test]
     fn a_restored_session_behaves_as_the_original() {
         let mut session = session();
         for sequence in [2, 5, 3] {

@@ -32,7 +32,7 @@ fn with_a_split_and_one_behind() -> (World, SessionId, Slot) {
     (world, session, slot)
 }
 
-fn fetch(world: &mut World, at: usize, from: u16, slot: Slot) -> Vec<Output<u32>> {
+pub(crate) fn fetch(world: &mut World, at: usize, from: u16, slot: Slot) -> Vec<Output<u32>> {
     world.seen.clear();
     let message = PeerMessage::Replica(ReplicaMessage::Fetch { slot, offset: 0 });
     let (from, link) = (NodeId(from), LinkEpoch(1));

@@ -6,6 +6,7 @@ mod ages;
 mod agreement;
 mod begun_ahead;
 mod clocks;
+mod collected;
 mod collecting;
 mod disconnects;
 mod drift;

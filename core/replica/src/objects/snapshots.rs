@@ -61,8 +61,8 @@ pub(crate) struct Checkpoints {
     pub(crate) round: Option<Round>,
     /// Rounds of which others have reported.
     pub(crate) elsewhere: Elsewhere,
-    /// At the newest checkpoint a replica was busy with another snapshot: another one is asked for instead, because somebody may wait
-    /// for it.
+    /// At the newest checkpoint a replica was busy with another snapshot, or stood still at a reset: another one is asked for instead,
+    /// because somebody may wait for it.
     is_left_out: bool,
     /// When: set once this replica is free.
     again_at: Option<Time>,
@@ -211,8 +211,9 @@ impl<O: Ordering> Replica<O> {
         if self.checkpoints.is_left_out {
             self.checkpoints.is_left_out = self.checkpoints.wanted > self.agreement.stable();
         }
+        let is_still = self.quarantine.reset().is_some();
         let kept = &mut self.checkpoints;
-        if !leads || kept.is_busy() || !kept.is_left_out {
+        if !leads || kept.is_busy() || is_still || !kept.is_left_out {
             kept.again_at = None;
             return false;
         }
@@ -297,7 +298,7 @@ impl<O: Ordering> Replica<O> {
         let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.is_left_out = kept.is_busy() && !is_still;
+        kept.is_left_out = kept.is_busy() || is_still;
         if !kept.is_busy() && !is_still {
             kept.decided = slot;
         }

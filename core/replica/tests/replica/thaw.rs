@@ -4,7 +4,7 @@ use crate::reset::{ask, assert_all_go_on_from, frozen, held, reset};
 use crate::views::change;
 use crate::world::{Objects, World, id, meta, refused, view};
 use quorate_ordering::{Effect, Entry, Mark, Record};
-use quorate_replica::{Input, Output, Quarantine, Remembered, ReplicaConfig};
+use quorate_replica::{Input, Output, Quarantine, Remembered, ReplicaConfig, limits};
 use quorate_types::{
     Ask, Ballot, Body, Command, Digest, Duration, MemberChange, NodeId, Persistence, Refusal,
     SessionId, Slot, ToClient,
@@ -527,4 +527,32 @@ fn a_freeze_that_a_later_reset_has_ended_holds_for_nobody_who_comes_through_the_
         world.pass(Duration::from_millis(5_000));
     }
     assert_all_go_on_from(&mut world, session, state);
+}
+
+/// A client may wait for it: no replica takes it before the end of the reset. Claim rp-142.
+#[test]
+fn a_snapshot_that_was_asked_for_during_a_reset_is_taken_after_its_end() {
+    let (mut world, _, _) = frozen();
+    let (_, thaw) = reset_without_end(&mut world);
+    let asked = world.decide(vec![meta(Body::Checkpoint)]);
+    world.pass(Duration::from_millis(3_000));
+    let submitted = world.shared.borrow().submitted.clone();
+    let mut bodies = submitted.iter().map(|(_, command)| &command.body);
+    assert!(
+        !bodies.any(|body| *body == Body::Checkpoint),
+        "nobody would take it"
+    );
+    world.shared.borrow_mut().holds_submissions = false;
+    world.decide(vec![thaw]);
+    let last = world.shared.borrow().last();
+    for _ in 0..2 {
+        world.pass(limits::CHECKPOINT_AGAIN);
+    }
+    for (at, node) in world.nodes.iter().enumerate() {
+        let status = node.replica.status();
+        assert!(status.stable > asked && status.frozen.is_none(), "n{at}");
+    }
+    assert_eq!(world.shared.borrow().last(), last.next(), "one is enough");
+    world.pass(Duration::from_millis(10_000));
+    assert_eq!(world.shared.borrow().last(), last.next(), "none follows");
 }

@@ -316,6 +316,7 @@ impl Seat {
     }
 
     pub(crate) fn wake_forward(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let mut is_late = false;
         while let Some((deadline, id)) = self.forward.deadlines.front().copied() {
             if now < deadline {
                 break;
@@ -324,8 +325,12 @@ impl Seat {
             let kept = self.forward.kept.get(&id);
             let is_open = kept.is_some_and(|kept| kept.deadline == deadline);
             if is_open && let Some(kept) = self.forward.take(id) {
+                is_late = true;
                 self.refuse_late(kept, effects);
             }
+        }
+        if is_late {
+            self.forward.drop_late();
         }
         self.forward.drop_settled();
         self.free_stalled_values(now);

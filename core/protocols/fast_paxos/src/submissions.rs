@@ -188,6 +188,13 @@ impl Submissions {
         });
     }
 
+    /// What was refused unsent is not sent any more. Whoever asked may ask again: it would be sent twice, and while no leader is
+    /// known, ids of all that was ever refused would be kept.
+    pub(crate) fn drop_late(&mut self) {
+        let kept = &self.kept;
+        self.unsent.retain(|id| kept.contains_key(id));
+    }
+
     /// Everything is to be sent again, to another leader or in another ballot.
     pub(crate) fn send_again(&mut self) {
         self.proposals.clear();

@@ -12,7 +12,7 @@ use quorate_ordering::{Entry, Record};
 use quorate_replica::SnapshotCore;
 use quorate_storage::{BodySize, DataDirectory, Identity, SnapshotStore};
 use quorate_types::{
-    Ballot, Batch, Body, Command, Digest, GroupChange, MemberChange, View, ViewId, ViewNumber,
+    Ballot, Batch, Body, Command, Digest, GroupChange, MemberChange, Slot, View, ViewId, ViewNumber,
 };
 use quorate_wire::snapshot_front;
 
@@ -43,7 +43,7 @@ pub fn recover(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeErr
     let begins = survivors.begins_after();
     let filled = survivors.batches.iter().zip(1..).map(|(batch, after)| {
         let slot = begins.plus(after);
-        let batch = without_view_changes(batch);
+        let batch = of_the_new_group(batch);
         Entry::Chosen { slot, batch }
     });
     let record = |entry| Record { view, entry };
@@ -97,12 +97,13 @@ fn save(
     })
 }
 
-/// The batch, but for changes of the old group's views and of other groups: those of the new one are its own.
-fn without_view_changes(batch: &Batch) -> Batch {
+/// The batch, but for changes of the old group's views and of other groups, and for its trims: those of the new one are its own. A trim
+/// names what the old group's replicas agreed on. What the new node holds there has another digest, because it tells another view.
+fn of_the_new_group(batch: &Batch) -> Batch {
     let changes = |command: &Command| {
         matches!(
             command.body,
-            Body::ChangeView { .. } | Body::ChangeGroups { .. }
+            Body::ChangeView { .. } | Body::ChangeGroups { .. } | Body::Collect { .. }
         )
     };
     if !batch.commands().iter().any(changes) {
@@ -124,6 +125,9 @@ fn without_view_changes(batch: &Batch) -> Batch {
             // No group has such a name.
             let name = String::new();
             *change = GroupChange::Drop { name };
+        } else if let Body::Collect { slot, .. } = &mut command.body {
+            // It is not decided yet, so the trim has no effect.
+            *slot = Slot(u64::MAX);
         }
         command
     });
@@ -166,7 +170,7 @@ mod tests {
             };
             Batch::new(Stamp::default(), vec![command(Body::Tick), command(body)])
         };
-        assert_eq!(without_view_changes(&changed(3)), changed(0));
+        assert_eq!(of_the_new_group(&changed(3)), changed(0));
         let raised = command(Body::ChangeView {
             first: None,
             change: change(3),
@@ -174,11 +178,36 @@ mod tests {
         });
         let raised = Batch::new(Stamp::default(), vec![command(Body::Tick), raised]);
         assert_eq!(
-            without_view_changes(&raised),
+            of_the_new_group(&raised),
             changed(0),
             "the new group is at the lowest level, which all builds read"
         );
         let other = Batch::new(Stamp::default(), vec![command(Body::Tick)]);
-        assert!(without_view_changes(&other).is_same(&other));
+        assert!(of_the_new_group(&other).is_same(&other));
+    }
+
+    /// The new node would differ from what the old group's replicas agreed on.
+    #[test]
+    fn what_the_old_group_trimmed_for_is_agreed_by_nobody_in_the_new_one() {
+        let command = |body| Command {
+            id: CommandId::default(),
+            acknowledged: 0,
+            body,
+        };
+        let (slot, digest) = (Slot(7), Digest::default());
+        let bodies = [Body::Checkpoint, Body::Collect { slot, digest }, Body::Tick];
+        let batch = Batch::new(Stamp::default(), bodies.map(command).to_vec());
+        let recovered = of_the_new_group(&batch);
+        let [checkpoint, trim, tick] = recovered.commands() else {
+            panic!("all keep their places: {recovered:?}");
+        };
+        assert_eq!(
+            (checkpoint, tick),
+            (&batch.commands()[0], &batch.commands()[2])
+        );
+        let Body::Collect { slot, .. } = trim.body else {
+            panic!("{trim:?}");
+        };
+        assert_eq!(slot, Slot(u64::MAX), "no slot is decided after it");
     }
 }

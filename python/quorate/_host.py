@@ -6,6 +6,7 @@ standard output; docs/host-protocol.md describes both. What the objects print go
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import inspect
@@ -58,6 +59,14 @@ VERSION = 10
 
 DESCRIPTORS_MAX = 1024
 """Files that objects and their modules may hold open."""
+
+LARGE_STATE_BYTES = 256 << 20
+"""From this memory on, a snapshot process does not give way to calls: with busy processors it would take
+seconds, and the log would grow in them by more than the state."""
+
+SNAPSHOT_NICENESS = 10
+"""Niceness of the process that writes a snapshot: calls come first. A confined process may take this one and
+no other."""
 
 _MAPPED_AT_START = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 """Bytes of address space, read before the process is confined."""
@@ -487,6 +496,7 @@ def _write_image(
     code, at = 1, None
     try:
         _native.die_with_parent(parent)
+        _give_way()
         # The node must see the stream's end when the host dies, whatever this process does.
         os.close(stream)
         gc.disable()
@@ -535,6 +545,15 @@ def _has_room(image_bytes: int) -> bool:
     held = _native.largest_size() * 1024 + _on_disk.bytes_there()
     # What is mapped now cannot be asked: a confined process does not see its own /proc.
     return most == resource.RLIM_INFINITY or _MAPPED_AT_START + 2 * held + image_bytes < most
+
+
+def _give_way() -> None:
+    """Let calls have the processors first, unless the state is large."""
+    held = _native.largest_size() * 1024 + _on_disk.bytes_there()
+    if held < LARGE_STATE_BYTES and os.getpriority(os.PRIO_PROCESS, 0) < SNAPSHOT_NICENESS:
+        # A refusal only means that the snapshot competes with calls at equal priority.
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, SNAPSHOT_NICENESS)
 
 
 def _limit_resources() -> None:

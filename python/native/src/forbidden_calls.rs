@@ -51,7 +51,6 @@ const PROCESSES: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_setpgid,
     libc::SYS_setsid,
-    libc::SYS_setpriority,
     libc::SYS_ioprio_set,
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setparam,
@@ -155,6 +154,9 @@ const CONTROLS: &[u64] = &[
 /// Settings of a descriptor that name the receiver of a signal, or the signal: F_SETOWN, F_SETSIG, F_SETOWN_EX.
 const OWNERS: &[u64] = &[8, 10, 15];
 
+/// Niceness that a snapshot process takes: `SNAPSHOT_NICENESS` of the package's `_host`.
+const SNAPSHOT_NICENESS: u64 = 10;
+
 /// The programs for a process with this id, in the order in which they are installed.
 pub(crate) fn filters(own: u32) -> Result<Vec<BpfProgram>, BackendError> {
     let mut rules = Rules::new();
@@ -169,6 +171,13 @@ pub(crate) fn filters(own: u32) -> Result<Vec<BpfProgram>, BackendError> {
     // Its own limits stay possible, as 0 or by its id.
     let others = rule(&[(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, own)])?;
     rules.insert(libc::SYS_prlimit64, vec![others]);
+    // A snapshot process lets calls have the processors first. It may not choose another process or value.
+    let other_priorities = [
+        rule(&[(0, SeccompCmpOp::Ne, u64::from(libc::PRIO_PROCESS))])?,
+        rule(&[(1, SeccompCmpOp::Ne, 0)])?,
+        rule(&[(2, SeccompCmpOp::Ne, SNAPSHOT_NICENESS)])?,
+    ];
+    rules.insert(libc::SYS_setpriority, other_priorities.to_vec());
     // The end of the node stays the end of the host.
     let unbound = rule(&[
         (0, SeccompCmpOp::Eq, libc::PR_SET_PDEATHSIG as u64),

@@ -174,6 +174,25 @@ fn twelve_escapes_on_a_kernel_without() {
 }
 
 #[test]
+fn a_snapshot_process_gives_way_to_calls_and_no_object_takes_another_priority() {
+    let mut host = open(interpreter(), |_| {});
+    host.take_snapshot(Slot(0));
+    let images = drive_until(&mut host, |came| {
+        came.drain(..).find_map(|event| match event {
+            HostEvent::Imaged { images, .. } => Some(images),
+            HostEvent::ImageFailed { reason, .. } => panic!("{reason}"),
+            _ => None,
+        })
+    });
+    let own = rustix::process::getpriority_process(None).unwrap();
+    host.restore(Slot(0), images);
+    let expected = format!("{own}, a snapshot {}", own.max(10));
+    assert_eq!(told(&mut host, 1, "niceness"), expected);
+    let expected = "node EPERM, own EPERM, as a snapshot through";
+    assert_eq!(told(&mut host, 2, "priority"), expected);
+}
+
+#[test]
 fn a_forked_process_ends_with_its_host_on_any_kernel() {
     for interpreter in [interpreter(), objects().join("old_kernel.py")] {
         let mut host = open(interpreter, |_| {});

@@ -23,7 +23,11 @@ class Prisoner:
 
     def __init__(self):
         self.held = []
+        self.written_at = None
         self.passed_on = [number for number in range(1024) if libc.fcntl(number, F_GETFD) >= 0]
+
+    def __getstate__(self):
+        return vars(self) | {"written_at": libc.getpriority(os.PRIO_PROCESS, 0)}
 
     def here(self):
         return "here"
@@ -50,6 +54,16 @@ class Prisoner:
         own = Span(ctypes.addressof(target), 0)
         read = libc.process_vm_readv(libc.getppid(), ctypes.byref(own), 1, ctypes.byref(own), 1, 0)
         return outcome(read)
+
+    def priority(self):
+        # Of the node; its own, to another value, and to the one of a snapshot process.
+        node = outcome(libc.setpriority(os.PRIO_PROCESS, libc.getppid(), 10))
+        own = outcome(libc.setpriority(os.PRIO_PROCESS, 0, 19))
+        snapshot = outcome(libc.setpriority(os.PRIO_PROCESS, 0, 10))
+        return f"node {node}, own {own}, as a snapshot {snapshot}"
+
+    def niceness(self):
+        return f"{libc.getpriority(os.PRIO_PROCESS, 0)}, a snapshot {self.written_at}"
 
     def fork(self):
         child = libc.fork()

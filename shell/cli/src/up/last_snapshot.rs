@@ -55,7 +55,10 @@ pub(super) fn take(plan: &Plan, supervisor: &mut Supervisor) {
         }
         match supervisor.next(Some(LOOK_EVERY)) {
             Happening::Stop => return,
-            Happening::Died { .. } | Happening::Restarted { .. } | Happening::Nothing => {}
+            Happening::Died { .. }
+            | Happening::Removed { .. }
+            | Happening::Restarted { .. }
+            | Happening::Nothing => {}
         }
         if Instant::now() >= end {
             eprintln!(

@@ -175,9 +175,14 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return [inspect.Parameter("value", inspect.Parameter.POSITIONAL_ONLY, default=None)]
 
 
+def _tells_fields(cls: type) -> bool:
+    """Whether the annotations of the class are about what its constructor takes."""
+    return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
 def _hints(function: Any) -> dict[str, Any]:
     try:
-        is_plain_class = isinstance(function, type) and not dataclasses.is_dataclass(function)
+        is_plain_class = isinstance(function, type) and not _tells_fields(function)
         return typing.get_type_hints(
             inspect.getattr_static(function, "__init__") if is_plain_class else function
         )

@@ -85,6 +85,18 @@ def refused(done: subprocess.CompletedProcess[str], code: int, words: str) -> No
     assert words in done.stderr
 
 
+def test_an_interpreter_without_the_package_is_told_with_what_it_said(tmp_path: Path) -> None:
+    file, _ = back_up(Place(tmp_path, "old", ledger=LEDGER, note=NOTE))
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho \"No module named 'quorate'\" >&2\nexit 1\n")
+    python.chmod(0o755)
+    new = Place(tmp_path, "new", ledger=LEDGER, note=NOTE)
+    done = new.restore(file, "--python", str(python))
+    refused(done, 1, "the host process ended (exit status: 1); it said last: No module named 'quorate'")
+    refused(done, 1, "the interpreter that has the package quorate and the classes")
+    assert not new.data.exists()
+
+
 def test_created_objects_and_arguments_come_back_with_the_digest_of_the_backup(tmp_path: Path) -> None:
     old = Place(tmp_path, "old", ledger=LEDGER, note=NOTE)
     file, backup = back_up(old)

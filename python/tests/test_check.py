@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import planted_faults
 import pytest
@@ -313,6 +313,20 @@ def test_the_same_seed_makes_the_same_arguments() -> None:
     assert {type(positional[0]) for positional, _ in first} == {int}
     assert {type(positional[1]) for positional, _ in first} == {str, type(None)}
     assert all(isinstance(named["colour"], sound_classes.Colour) for _, named in first)
+
+
+class Seat(NamedTuple):
+    row: int
+    name: str
+    price: float = 1.0
+
+
+def test_fields_of_a_named_tuple_get_values_of_their_kinds() -> None:
+    def method(seat: Seat) -> None: ...
+
+    made = [guesser.arguments(method)[0][0] for guesser in _guessers() for _ in range(20)]
+    kinds = {(type(seat.row), type(seat.name), type(seat.price)) for seat in made}
+    assert kinds == {(int, str, float)}
 
 
 def _guessers() -> list[_guesses.Guesser]:

@@ -16,6 +16,7 @@ use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyIterator, PyList, PySet, PyString,
     PyTuple,
 };
+use quorate_types::PAYLOAD_BYTES_MAX;
 use std::collections::HashMap;
 
 type Done = Result<(), Box<BadValue>>;
@@ -148,9 +149,10 @@ impl<'py> Walker<'py> {
             BadValue::unsupported("a value of more than a million items is not supported")
         })?;
         if out.len() > self.end {
-            return Err(BadValue::unsupported(
-                "a value of more than 16 MiB is not supported, for it is too large",
-            ));
+            // Told is what a call may carry: beyond that a value is refused in any case, wherever its writing ended.
+            return Err(BadValue::unsupported(format!(
+                "a value of more than {PAYLOAD_BYTES_MAX} bytes (8 MiB less 4 KiB) is not supported, for it is too large"
+            )));
         }
         if value.is_exact_instance_of::<PyInt>() {
             put_integer(out, value, self.memory.is_none())?;

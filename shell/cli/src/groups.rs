@@ -332,7 +332,7 @@ pub(crate) fn decide(
     }
 }
 
-/// Waits until the group has a leader; says which nodes could not begin to serve it if none comes.
+/// Waits until the group has a leader; says which nodes could not begin to serve it if none comes, at once where too few can.
 fn await_leader(access: &GroupAccess, endpoint: &Endpoint, until: Instant) -> Result<(), CliError> {
     loop {
         if let Ok(document) = status::of_group(endpoint, ANSWER_MAX, access.tls())
@@ -340,8 +340,19 @@ fn await_leader(access: &GroupAccess, endpoint: &Endpoint, until: Instant) -> Re
         {
             return Ok(());
         }
+        let name = endpoint.group.clone().unwrap_or_default();
+        if let Ok(states) = states(access, ANSWER_MAX)
+            && cannot_elect(&states, &name)
+        {
+            let text = format!(
+                "the group {name} is created, and too few of its nodes can serve it{}",
+                hindrances(&states, &name)
+            );
+            return Err(CliError::failed(text).advise(format!(
+                "correct that at the nodes, which try again by themselves; or remove the group: quorate group drop {name}"
+            )));
+        }
         if Instant::now() >= until {
-            let name = endpoint.group.clone().unwrap_or_default();
             let text = format!(
                 "the group {name} is created and has no leader yet{}",
                 hindrances(&states(access, ANSWER_MAX)?, &name)
@@ -352,6 +363,33 @@ fn await_leader(access: &GroupAccess, endpoint: &Endpoint, until: Instant) -> Re
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Whether so many of a group's nodes have failed to serve it that the others are no majority.
+fn cannot_elect(states: &[(u16, GroupStatus)], name: &str) -> bool {
+    let said = states.iter().filter(|(_, group)| group.name == name);
+    let nodes = said
+        .clone()
+        .next()
+        .map_or(0, |(_, group)| group.nodes.len());
+    let has_failed = |state: &str| state.starts_with("failed: ");
+    let failed = said.filter(|(_, group)| group.state.as_deref().is_some_and(has_failed));
+    nodes > 0 && 2 * (nodes - failed.count().min(nodes)) <= nodes
+}
+
+/// Why no node of a group answers, where the cluster's first group knows it.
+pub(crate) fn unserved(endpoint: &Endpoint, tls: Option<&TlsClient>) -> Option<CliError> {
+    let name = endpoint.group.as_ref()?;
+    let first = Endpoint {
+        group: None,
+        ..endpoint.clone()
+    };
+    let states = states_at(&first, ANSWER_MAX, tls).ok()?;
+    let why = hindrances(&states, name);
+    (!why.is_empty()).then(|| {
+        CliError::with_code(code::NO_QUORUM, format!("no node of the group {name} answers{why}"))
+            .advise("correct that at the nodes, which try again by themselves; quorate group list shows how each serves it")
+    })
 }
 
 /// Which of a group's nodes do not serve it, and why.
@@ -379,11 +417,18 @@ fn hindrances(states: &[(u16, GroupStatus)], name: &str) -> String {
 
 /// What each node that answers says of the groups.
 fn states(access: &GroupAccess, timeout: Duration) -> Result<Vec<(u16, GroupStatus)>, CliError> {
-    let tls = access.tls();
-    let first = status::first_report(&access.endpoint, timeout, tls)?;
+    states_at(&access.endpoint, timeout, access.tls())
+}
+
+fn states_at(
+    endpoint: &Endpoint,
+    timeout: Duration,
+    tls: Option<&TlsClient>,
+) -> Result<Vec<(u16, GroupStatus)>, CliError> {
+    let first = status::first_report(endpoint, timeout, tls)?;
     let mut states = Vec::new();
     for (node, address) in &first.welcome.members {
-        let group = access.endpoint.group_id();
+        let group = endpoint.group_id();
         let Ok(report) = quorate_client::node_status(address, group, timeout, tls) else {
             continue;
         };
@@ -500,5 +545,10 @@ mod tests {
             hindrances(&states, "orders"),
             "; node 2: no module shop; node 3: has not heard of the group yet; node 4: does not answer"
         );
+        assert!(!cannot_elect(&states, "orders"), "three of four may");
+        let [one, two, three] = states;
+        let failed = says(3, Some("failed: no module shop"));
+        assert!(cannot_elect(&[one, two, failed], "orders"), "two of four");
+        assert!(!cannot_elect(&[three], "others"), "nobody knows it");
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::group::GroupAccess;
 use crate::print;
-use crate::quorums::{refuse_spent, tolerated};
+use crate::quorums::{refuse_spent, tolerated, voting};
 use crate::status;
 use crate::view_deciding::{ANSWER_MAX, perform};
 use clap::ValueEnum;
@@ -60,6 +60,8 @@ impl OrderingArg {
 pub(crate) struct OrderingPlan {
     view: ViewStatus,
     ordering: OrderingName,
+    /// How many of its acceptors are up and have their votes.
+    up: usize,
 }
 
 impl OrderingPlan {
@@ -95,21 +97,53 @@ impl OrderingPlan {
         if let Some(quorums) = quorums {
             refuse_spent(ordering, quorums)?;
         }
-        Ok(OrderingPlan { view, ordering })
+        let up = voting(document);
+        let up = view.acceptors.iter().filter(|node| up.contains(node));
+        Ok(OrderingPlan {
+            up: up.count(),
+            view,
+            ordering,
+        })
     }
 
     /// Says what would be, and changes nothing.
     pub(crate) fn tell(&self, as_json: bool) -> Result<(), CliError> {
         let (now, next) = (self.view.number, self.number());
         let (before, ordering) = (&self.view.ordering, self.ordering);
+        let (up, needed) = (self.up, self.needed());
         print::line(match as_json {
-            true => {
-                json!({"after": now, "ordering": ordering.word(), "before": before}).to_string()
+            true => json!({
+                "after": now, "ordering": ordering.word(), "before": before, "up": up, "needed": needed,
+                "warning": self.warning(),
+            })
+            .to_string(),
+            false => {
+                let warning = self.warning().map(|warning| format!("\n{warning}"));
+                format!(
+                    "view {next} would follow view {now}: ordering {ordering} instead of {before}; {}; {up} of {} acceptors up, \
+                     {needed} needed{}",
+                    self.told(),
+                    self.view.acceptors.len(),
+                    warning.unwrap_or_default()
+                )
             }
-            false => format!(
-                "view {next} would follow view {now}: ordering {ordering} instead of {before}; {}",
-                self.told()
-            ),
+        })
+    }
+
+    /// How many acceptors must be up: the next view elects a leader, and decides.
+    fn needed(&self) -> usize {
+        self.view.counts().map_or(0, |quorums| quorums.both())
+    }
+
+    /// That the next view would have no leader.
+    fn warning(&self) -> Option<String> {
+        (self.up < self.needed()).then(|| {
+            format!(
+                "{} of {} acceptors are up, and the next view needs {} to elect its leader and to decide: start the nodes first",
+                self.up,
+                self.view.acceptors.len(),
+                self.needed()
+            )
         })
     }
 
@@ -167,5 +201,26 @@ mod tests {
         assert!(OrderingPlan::of(OrderingName::RingPaxos, &document("libpaxos", 24)).is_ok());
         let low = refused(OrderingName::SPaxos, document("ring_paxos", 24));
         assert!(low.text.contains("it takes level 25"), "{low:?}");
+    }
+
+    #[test]
+    fn a_plan_says_how_many_are_up_and_when_that_is_too_few_to_elect() {
+        let plan = |up: u16| {
+            let nodes: Vec<Value> = (1..=5u16)
+                .map(|id| json!({"id": id, "up": id <= up, "roles": []}))
+                .collect();
+            let document = json!({"nodes": nodes, "view": {"number": 3, "first_slot": 1, "ordering": "paxos", "replicas": [1, 2, 3, 4, 5],
+                "acceptors": [1, 2, 3, 4, 5], "quorums": {"rule": "4,2", "phase1": 4, "phase2": 2, "fast": null}, "window": 8,
+                "level": 28, "persist": "disk", "members": []}});
+            OrderingPlan::of(OrderingName::RingPaxos, &document).unwrap()
+        };
+        let enough = plan(4);
+        assert_eq!((enough.up, enough.needed()), (4, 4));
+        assert_eq!(enough.warning(), None);
+        let warning = plan(3).warning().unwrap();
+        assert!(
+            warning.contains("3 of 5 acceptors are up, and the next view needs 4 to elect"),
+            "{warning}"
+        );
     }
 }

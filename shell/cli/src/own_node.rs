@@ -127,11 +127,8 @@ fn asked_to_end(state: &mut State, as_json: bool) {
     if let Some(mut process) = state.process.take() {
         let _ = process.wait();
     }
-    let ended = CliError::with_code(
-        code::OUTCOME_UNKNOWN,
-        "ended before the node had joined: the same command goes on where this one ended",
-    )
-    .advise("say the same command again");
+    let ended = CliError::with_code(code::OUTCOME_UNKNOWN, "ended before the node had joined")
+        .advise("say the same command again: it goes on where this one ended");
     crate::tell(&ended, as_json);
     std::process::exit(ended.code.into());
 }

@@ -12,6 +12,7 @@ use crate::seconds;
 use crate::table::table;
 use crate::up::{self, NewGroup, SandboxArg, UpArgs};
 use clap::Args;
+use quorate_host::HostError;
 use quorate_node::{
     BackupAbout, NodeConfig, NodeError, ObjectConfig, OtherCode, Restored, digest_text,
 };
@@ -214,10 +215,14 @@ fn refused(error: &NodeError, about: &BackupAbout) -> CliError {
         NodeError::Host(_) | NodeError::Unreadable(_) => {
             let told = CliError::node(error);
             let text = format!("{error}; nothing was made; the backup needs the classes {classes}");
-            CliError::with_code(told.code, text).advise(
-                "start it in the directory where the classes are, or name with --python the interpreter that has them; \
-                give --sandbox, --host-memory and --call-timeout as the old group had them",
-            )
+            let has_ended = matches!(error, NodeError::Host(HostError::Ended(_)));
+            let advice = match has_ended {
+                true => "name with --python the interpreter that has the package quorate and the classes",
+                false => "start it in the directory where the classes are, or name with --python the interpreter that has them",
+            };
+            CliError::with_code(told.code, text).advise(format!(
+                "{advice}; give --sandbox, --host-memory and --call-timeout as the old group had them"
+            ))
         }
         NodeError::Storage(StorageError::Full { .. }) => {
             CliError::failed(format!("{error}; nothing is left of the group")).advise("make room, or name another --dir")

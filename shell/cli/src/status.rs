@@ -137,6 +137,9 @@ pub(crate) fn first_report(
     if let Some(error) = misfit {
         return Err(CliError::connect(error));
     }
+    if let Some(why) = groups::unserved(endpoint, tls) {
+        return Err(why);
+    }
     let text = format!("no node of {endpoint} answers (last: {last})");
     Err(CliError::with_code(code::NO_QUORUM, text))
 }

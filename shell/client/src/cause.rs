@@ -4,7 +4,7 @@
 
 use crate::{Cause, Failure};
 use quorate_session::PARKED_MAX;
-use quorate_types::{ClusterId, Refusal};
+use quorate_types::{ClusterId, PAYLOAD_BYTES_MAX, Refusal};
 
 /// What kept an operation from its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
@@ -52,7 +52,10 @@ pub enum CallCause {
     #[error("no leader is known")]
     NoLeader,
     /// Its payload is too large.
-    #[error("it is too large: a call or read carries at most 8 MiB")]
+    #[error(
+        "it is too large: a call or read carries at most {max} bytes (8 MiB less 4 KiB), the method's name included",
+        max = PAYLOAD_BYTES_MAX
+    )]
     TooLarge,
     /// Snapshots are off in this group.
     #[error("this group runs without snapshots")]

@@ -4,7 +4,7 @@ use crate::activity::{self, Activity};
 use crate::config::{HostedObject, PythonConfig, Sandbox};
 use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, READ_PER_POLL, START_PATIENCE};
-use crate::output;
+use crate::output::{self, LastWords};
 use crate::process_end::{ProcessEnd, reason};
 use crate::protocol::{Greeted, Liars, Reply, put_hello, take_reply};
 use mio::{Interest, Token};
@@ -23,7 +23,7 @@ use std::time::Instant;
 pub(crate) struct Process {
     child: Child,
     /// The thread that passes on what it prints.
-    output: Option<JoinHandle<()>>,
+    output: Option<JoinHandle<LastWords>>,
     pub(crate) stream: mio::net::UnixStream,
     activity: OwnedFd,
     outbox: Vec<u8>,
@@ -162,14 +162,12 @@ impl Process {
         }
     }
 
-    /// Ends it, and waits until its last words are passed on.
-    fn end_with_its_words(&mut self) -> String {
+    /// Ends it, and waits until its last words are passed on, which are returned with how it ended.
+    fn end_with_its_words(&mut self) -> (String, LastWords) {
         let status = self.kill();
-        if let Some(output) = self.output.take() {
-            // A thread that panicked has said so.
-            let _ = output.join();
-        }
-        status
+        // A thread that panicked has said so.
+        let words = self.output.take().and_then(|output| output.join().ok());
+        (status, words.flatten())
     }
 }
 
@@ -252,8 +250,12 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<Greeted, HostError> {
     )?;
     let mut ready = mio::Events::with_capacity(4);
     let ended = |process: &mut Process, ended: ProcessEnd| {
-        let status = process.end_with_its_words();
-        HostError::Ended(reason(&ended, &status))
+        let (status, words) = process.end_with_its_words();
+        let why = reason(&ended, &status);
+        HostError::Ended(match words {
+            Some(words) => format!("{why}; it said last: {words}"),
+            None => why,
+        })
     };
     let greeted = loop {
         let left = until.saturating_duration_since(Instant::now());

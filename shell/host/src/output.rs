@@ -9,18 +9,22 @@ use std::process::ChildStderr;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Passes the output of a process on until it ends.
-pub(crate) fn forward(output: ChildStderr) -> io::Result<JoinHandle<()>> {
+/// Passes the output of a process on until it ends; then the thread has its last words.
+pub(crate) fn forward(output: ChildStderr) -> io::Result<JoinHandle<LastWords>> {
     std::thread::Builder::new()
         .name("quorate-output".to_owned())
         .spawn(move || {
+            let mut lines = Lines::new(io::stderr(), Instant::now());
             // The node's own log may be gone, but a host that is not read would stop.
-            let _ = pass_on(output, io::stderr());
+            let _ = pass_on(output, &mut lines);
+            lines.last
         })
 }
 
-fn pass_on(mut from: impl Read, to: impl Write) -> io::Result<()> {
-    let mut lines = Lines::new(to, Instant::now());
+/// The last line that was not empty, as it was shown.
+pub(crate) type LastWords = Option<String>;
+
+fn pass_on(mut from: impl Read, lines: &mut Lines<impl Write>) -> io::Result<()> {
     let mut chunk = [0; 8192];
     loop {
         match from.read(&mut chunk) {
@@ -39,6 +43,7 @@ struct Lines<W: Write> {
     budget: usize,
     refilled: Instant,
     dropped: u64,
+    last: LastWords,
 }
 
 impl<W: Write> Lines<W> {
@@ -49,6 +54,7 @@ impl<W: Write> Lines<W> {
             budget: OUTPUT_BURST_BYTES,
             refilled: now,
             dropped: 0,
+            last: None,
         }
     }
 
@@ -93,6 +99,9 @@ impl<W: Write> Lines<W> {
             .collect();
         // A log that cannot be written must not stop the reading.
         let _ = writeln!(self.to, "object> {text}");
+        if !text.trim().is_empty() {
+            self.last = Some(text);
+        }
     }
 
     fn refill(&mut self, now: Instant) {

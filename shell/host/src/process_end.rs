@@ -4,7 +4,7 @@ use crate::arguments::raised_as;
 use crate::event::RunningCall;
 use crate::protocol::Broken;
 use quorate_types::{ObjectId, Outcome};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// Why a process cannot be used any more.
@@ -32,9 +32,13 @@ pub(crate) enum ProcessEnd {
 pub(crate) fn reason(ended: &ProcessEnd, status: &str) -> String {
     match ended {
         ProcessEnd::Stream(None) => format!("the host process ended ({status})"),
-        ProcessEnd::Stream(Some(error)) => {
-            format!("the host process ended ({status}): {error}")
-        }
+        ProcessEnd::Stream(Some(error)) => match error.kind() {
+            // It ended before it had read everything.
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                format!("the host process ended ({status})")
+            }
+            _ => format!("the host process ended ({status}): {error}"),
+        },
         ProcessEnd::Broken(broken) => broken.to_string(),
         ProcessEnd::ReadWrote { object, method } => format!(
             "`{method}` of object {} is declared read-only and changed it: the state is made anew from snapshot and log, \

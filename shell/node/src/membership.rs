@@ -411,6 +411,18 @@ impl NodeConfig {
         KnownMembers::read(self, (own.node, own.incarnation)).map(drop)
     }
 
+    /// The view since which a node that does not run is no member, as its directory says.
+    #[must_use]
+    pub fn removed_in(&self) -> Option<u64> {
+        // One that cannot be read says nothing; its next start says why.
+        let stopped = Identity::open_stopped(&self.dir).ok()?;
+        let identity = stopped.identity();
+        match KnownMembers::read(self, (identity.node, identity.incarnation)) {
+            Err(NodeError::Removed { view, .. }) => Some(view),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     /// Notes in the directory of a node that does not run who the members are, as a member has told it. What the directory knows of a
     /// later view stays. Returns the number of the view that is noted from then on.
     ///

@@ -206,6 +206,7 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
                     plan.log(node).display()
                 );
             }
+            Happening::Removed { node, view } => eprintln!("{}", removed(node, view)),
             Happening::Restarted { node, pid } => {
                 eprintln!("quorate: node {node} runs again as process {pid}");
                 if args.persist == PersistArg::Memory {
@@ -267,6 +268,10 @@ fn wait_until_ready(
                     });
                 }
             }
+            Happening::Removed { node, view } => {
+                down.insert(node);
+                progress.suspend(|| eprintln!("{}", removed(node, view)));
+            }
             Happening::Restarted { .. } | Happening::Nothing => {}
         }
         if Instant::now() >= deadline {
@@ -274,6 +279,13 @@ fn wait_until_ready(
             return Err(plan.never_ready(&said));
         }
     }
+}
+
+/// That the group goes on without a node, for good.
+fn removed(node: u16, view: u64) -> String {
+    format!(
+        "quorate: node {node} was removed from the group in view {view} and has ended; it does not start again"
+    )
 }
 
 /// What the nodes that answer say.

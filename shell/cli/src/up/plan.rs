@@ -264,14 +264,13 @@ fn refuse_other_code(
     Ok(())
 }
 
-/// Why the object cannot be served. What an interpreter without the package says is passed on as it is, and says little.
+/// Why the object cannot be served. An interpreter without the package says little.
 fn unserved(error: HostError, python: &Path) -> CliError {
     let has_ended = matches!(error, HostError::Ended(_));
     let mut told = CliError::node(&NodeError::from(error));
     if has_ended {
         told.text = format!(
-            "{}; its interpreter is {}, and what that said stands above: if the package quorate is missing there, name \
-             another one with --python or QUORATE_PYTHON",
+            "{}; its interpreter is {}: if the package quorate is missing there, name another one with --python or QUORATE_PYTHON",
             told.text,
             python.display()
         );

@@ -4,13 +4,14 @@ use super::UpArgs;
 use super::plan::{Plan, PlannedNode};
 use super::rotating_log::RotatingLog;
 use crate::error::{CliError, code};
+use quorate_node::NodeConfig;
 use quorate_types::Levels;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub(super) enum Happening {
     Stop,
     /// A node's process ended.
     Died { node: u16, how: String },
+    /// A node's process ended because the group goes on without it since this view.
+    Removed { node: u16, view: u64 },
     /// A node's process runs again.
     Restarted { node: u16, pid: u32 },
     /// Time passed.
@@ -135,6 +138,11 @@ impl Supervisor {
     fn exited(&mut self, node: u16, status: ExitStatus) -> Happening {
         self.running.remove(&node);
         self.last_exit = Some(status);
+        if status.success()
+            && let Some(view) = removed_in(&self.launches[&node].config)
+        {
+            return Happening::Removed { node, view };
+        }
         // A node that holds another decision than a peer refuses every start until somebody has looked.
         if self.restarts && status.code() != Some(i32::from(code::CONFLICT)) {
             let pause = self.pause(node, status);
@@ -237,6 +245,11 @@ impl Drop for Supervisor {
             }
         }
     }
+}
+
+/// The view since which the node of a configuration is no member. A directory that says so starts no node.
+fn removed_in(config: &Path) -> Option<u64> {
+    NodeConfig::read(config).ok()?.removed_in()
 }
 
 /// Nothing that a node starts keeps its standard error open, so the log ends with the node.

@@ -4,6 +4,7 @@ use crate::{Group, pid, run, signal, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 /// The endpoint of a group, by the addresses of the cluster's.
 fn at(group: &Group, name: &str) -> String {
@@ -195,6 +196,28 @@ fn a_node_that_lost_a_groups_directory_comes_back_to_the_group_as_another_incarn
 }
 
 #[test]
+fn a_group_whose_class_the_nodes_lack_is_told_at_once_and_by_its_status() {
+    let group = Group::start(&["--persist", "memory"]);
+    let begun = Instant::now();
+    let words = ["wrong", "absent_module:Shop", "--persist", "memory"];
+    let output = create(&group, &[&words[..], &["--timeout", "600"]].concat());
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(begun.elapsed().as_secs() < 60, "it waited for a leader");
+    let why = "no module 'absent_module'";
+    assert!(stderr.contains(why), "{stderr}");
+    assert!(stderr.contains("quorate group drop wrong"), "{stderr}");
+    until("the status says why", || {
+        let output = run(&["status", "--endpoint", &at(&group, "wrong")]);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{stderr}");
+        assert!(!stderr.contains("end of file"), "{stderr}");
+        // A node that tries again is starting for a moment.
+        stderr.contains(why)
+    });
+}
+
+#[test]
 fn what_no_group_can_be_is_refused_and_changes_nothing() {
     let group = Group::start(&["--persist", "memory"]);
     let refused = |words: &[&str], wanted: i32, says: &str| {
@@ -239,9 +262,9 @@ fn what_no_group_can_be_is_refused_and_changes_nothing() {
         "counter",
     );
     // Only the nodes know which modules they have.
-    let output = create(&group, &["broken", "nosuch:Thing", "--timeout", "3"]);
+    let output = create(&group, &["broken", "nosuch:Thing"]);
     let says = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{says}");
+    assert_eq!(output.status.code(), Some(1), "{says}");
     assert!(says.contains("; node "), "{says}");
     assert!(dropped(&group, "broken").status.success());
     let words = ["node", "invite", "--endpoint", &inside];

@@ -117,7 +117,7 @@ fn a_join_that_is_asked_to_end_says_how_far_it_is_and_goes_on_from_there() {
     let (code, said) = ended(runs);
     assert_eq!(code, Some(5), "{said}");
     assert!(
-        said.contains("the same command goes on where this one ended\n"),
+        said.contains("  say the same command again: it goes on where this one ended\n"),
         "{said}"
     );
     assert!(!up(), "its node has ended before");
@@ -135,7 +135,7 @@ fn a_join_that_is_asked_to_end_says_how_far_it_is_and_goes_on_from_there() {
     assert_eq!(code, Some(5), "{said}");
     assert_eq!(
         said,
-        "quorate: ended before the node had joined: the same command goes on where this one ended\n  say the same command again\n"
+        "quorate: ended before the node had joined\n  say the same command again: it goes on where this one ended\n"
     );
 
     let _second = Joined::start(

@@ -87,7 +87,9 @@ fn a_group_is_switched_while_it_runs_and_outlives_its_leader() {
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(
         told,
-        json!({"after": 1, "ordering": "libpaxos+", "before": "libpaxos"})
+        json!({
+            "after": 1, "ordering": "libpaxos+", "before": "libpaxos", "up": 3, "needed": 2, "warning": null,
+        })
     );
     let told = switched(&group, "libpaxos+");
     assert_eq!(

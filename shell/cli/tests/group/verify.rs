@@ -115,6 +115,29 @@ fn killed_nodes_leave_sound_directories() {
     assert_eq!(code, Some(0), "{stderr} {found}");
 }
 
+/// A change of the view trims logs for a snapshot of its own, which a node that came back a moment before may have left out.
+#[test]
+fn a_group_stopped_right_after_a_change_of_the_view_has_the_last_snapshot_at_every_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut group = Group::start(&["--dir", dir.path().to_str().unwrap()]);
+    assert_eq!(group.add("3"), "3");
+    let status = group.status();
+    let mut nodes = status["nodes"].as_array().unwrap().iter();
+    let follower = nodes.find(|node| node["id"] != status["leader"]).unwrap();
+    signal(pid(follower), "KILL");
+    group.wait_for("runs again");
+    let words = ["view", "switch", "--ordering", "ring_paxos"];
+    let switched = run(&[&words[..], &["--endpoint", group.endpoint()]].concat());
+    assert!(switched.status.success(), "{}", text(&switched.stderr));
+    assert_eq!(group.stop(), Some(0));
+    let (code, found, stderr) = verify(dir.path());
+    assert_eq!(code, Some(0), "{stderr} {found}");
+    let held = |node: u16| only_snapshot(&dir.path().join(format!("node-{node}")));
+    assert_eq!((held(2), held(3)), (held(1), held(1)));
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    assert_eq!(Group::start(&words).add("1"), "4");
+}
+
 #[test]
 fn a_flipped_bit_is_named_with_its_file_and_byte_and_with_what_the_node_does() {
     let dir = stopped_group();

@@ -43,7 +43,7 @@ pub fn recover(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeErr
     let begins = survivors.begins_after();
     let filled = survivors.batches.iter().zip(1..).map(|(batch, after)| {
         let slot = begins.plus(after);
-        let batch = of_the_new_group(batch);
+        let batch = of_the_new_group(slot, batch);
         Entry::Chosen { slot, batch }
     });
     let record = |entry| Record { view, entry };
@@ -99,7 +99,7 @@ fn save(
 
 /// The batch, but for changes of the old group's views and of other groups, and for its trims: those of the new one are its own. A trim
 /// names what the old group's replicas agreed on. What the new node holds there has another digest, because it tells another view.
-fn of_the_new_group(batch: &Batch) -> Batch {
+fn of_the_new_group(decided: Slot, batch: &Batch) -> Batch {
     let changes = |command: &Command| {
         matches!(
             command.body,
@@ -126,8 +126,8 @@ fn of_the_new_group(batch: &Batch) -> Batch {
             let name = String::new();
             *change = GroupChange::Drop { name };
         } else if let Body::Collect { slot, .. } = &mut command.body {
-            // It is not decided yet, so the trim has no effect.
-            *slot = Slot(u64::MAX);
+            // Only a slot before its own is trimmed for.
+            *slot = decided;
         }
         command
     });
@@ -170,7 +170,7 @@ mod tests {
             };
             Batch::new(Stamp::default(), vec![command(Body::Tick), command(body)])
         };
-        assert_eq!(of_the_new_group(&changed(3)), changed(0));
+        assert_eq!(of_the_new_group(Slot(9), &changed(3)), changed(0));
         let raised = command(Body::ChangeView {
             first: None,
             change: change(3),
@@ -178,12 +178,12 @@ mod tests {
         });
         let raised = Batch::new(Stamp::default(), vec![command(Body::Tick), raised]);
         assert_eq!(
-            of_the_new_group(&raised),
+            of_the_new_group(Slot(9), &raised),
             changed(0),
             "the new group is at the lowest level, which all builds read"
         );
         let other = Batch::new(Stamp::default(), vec![command(Body::Tick)]);
-        assert!(of_the_new_group(&other).is_same(&other));
+        assert!(of_the_new_group(Slot(9), &other).is_same(&other));
     }
 
     /// The new node would differ from what the old group's replicas agreed on.
@@ -197,7 +197,7 @@ mod tests {
         let (slot, digest) = (Slot(7), Digest::default());
         let bodies = [Body::Checkpoint, Body::Collect { slot, digest }, Body::Tick];
         let batch = Batch::new(Stamp::default(), bodies.map(command).to_vec());
-        let recovered = of_the_new_group(&batch);
+        let recovered = of_the_new_group(Slot(9), &batch);
         let [checkpoint, trim, tick] = recovered.commands() else {
             panic!("all keep their places: {recovered:?}");
         };
@@ -208,6 +208,6 @@ mod tests {
         let Body::Collect { slot, .. } = trim.body else {
             panic!("{trim:?}");
         };
-        assert_eq!(slot, Slot(u64::MAX), "no slot is decided after it");
+        assert_eq!(slot, Slot(9), "not before its own, so without effect");
     }
 }

@@ -6,7 +6,6 @@ standard output; docs/host-protocol.md describes both. What the objects print go
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import inspect
@@ -16,11 +15,9 @@ import re
 import resource
 import select
 import signal
-import struct
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
 from quorate import (
@@ -33,6 +30,7 @@ from quorate import (
     _environment,
     _feed,
     _fingerprint,
+    _images,
     _making,
     _names,
     _native,
@@ -59,17 +57,6 @@ VERSION = 10
 
 DESCRIPTORS_MAX = 1024
 """Files that objects and their modules may hold open."""
-
-LARGE_STATE_BYTES = 256 << 20
-"""From this memory on, a snapshot process does not give way to calls: with busy processors it would take
-seconds, and the log would grow in them by more than the state."""
-
-SNAPSHOT_NICENESS = 10
-"""Niceness of the process that writes a snapshot: calls come first. A confined process may take this one and
-no other."""
-
-_MAPPED_AT_START = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-"""Bytes of address space, read before the process is confined."""
 
 _ADDRESS = re.compile(
     r" at 0x[0-9a-fA-F]+|(?: at |@|\bid[ =])(?:0x[0-9a-fA-F]{9,}|(?:9[3-5]|139|140)\d{12})\b"
@@ -253,8 +240,8 @@ class Host:
         feed: Any = _native.object_of(_feed.NUMBER)
         feed._record(number, slot, time_ns, call)
 
-    def freeze(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
-        """Fork a process that writes the image; its end is the end of the returned pipe.
+    def freeze(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int | None:
+        """Fork a process that writes the image; its end is the end of the returned pipe. None: it is written.
 
         Before each object's image stands what is to come for it: parked calls and timers.
         """
@@ -262,6 +249,9 @@ class Host:
         for number in _own.CLASSES:
             if objects[number].is_pristine and not any(heads[number]):
                 del objects[number]
+        if _images.write_small(objects, path, self._classes, heads):
+            _environment.refuse_effects(True)
+            return None
         reader, writer = os.pipe()
         sys.stderr.flush()
         parent = _environment.real_pid()
@@ -273,7 +263,8 @@ class Host:
             _on_disk.release()
             raise
         if child == 0:
-            _write_image(objects, path, writer, self._stream, parent, classes=self._classes, heads=heads)
+            classes = self._classes
+            _images.write_in_child(objects, path, writer, self._stream, parent, classes=classes, heads=heads)
         os.close(writer)
         self._children[reader] = child
         _environment.refuse_effects(True)
@@ -480,80 +471,6 @@ def _shown(cls: type, name: str) -> str:
 
 def _refusal(name: str, kind: str, reason: str) -> Prepared:
     return _native.dumps(["unfit", name, kind, reason]), {}, "never", [], 0, []
-
-
-def _write_image(
-    objects: dict[int, Any],
-    path: str,
-    writer: int,
-    stream: int,
-    parent: int,
-    *,
-    classes: Mapping[int, type] = types.MappingProxyType({}),
-    heads: Mapping[int, bytes] = types.MappingProxyType({}),
-) -> None:
-    """Runs in the forked process and never returns."""
-    code, at = 1, None
-    try:
-        _native.die_with_parent(parent)
-        _give_way()
-        # The node must see the stream's end when the host dies, whatever this process does.
-        os.close(stream)
-        gc.disable()
-        with open(path, "wb") as file:
-            # What classes do when they are restored must not touch the machine here either.
-            _environment.refuse_effects(True)
-            file.write(struct.pack("<I", len(objects)))
-            for number in sorted(objects):
-                at = number
-                _check_class(objects[number], classes.get(number))
-                image = _native.dump_state(objects[number])
-                head = heads.get(number, b"")
-                file.write(struct.pack("<IQ", number, len(head) + len(image)))
-                file.write(head)
-                file.write(image)
-                if _has_room(len(image)):
-                    _check_image(objects[number], image)
-        code = 0
-    except BaseException as error:
-        whose = ""
-        if at is not None and len(objects.keys() - _own.CLASSES.keys()) > 1:
-            whose = f"{_names.name_of(type(objects[at]))}: "
-        os.write(writer, f"{whose}{_making.one_line(error)}".encode()[:4096])
-    finally:
-        # Whatever was raised, and wherever: this process must not go on as a second host.
-        os._exit(_on_disk.DAMAGED if _on_disk.is_damaged() else code)
-
-
-def _check_class(value: Any, cls: type | None) -> None:
-    if cls is not None and not _making.may_stand_for(value, cls):
-        told = f"{_names.name_of(cls)} has become a {_names.name_of(type(value))}"
-        raise ValueError(
-            f"{told}, which no start could know: assign self.__class__ in the module of the class"
-        )
-
-
-def _check_image(value: Any, image: bytes) -> None:
-    """What no start could read would otherwise be found when the log that the image replaces is gone."""
-    if _native.dump_state(_making.reloaded(image)) != image:
-        raise ValueError(f"{_names.name_of(type(value))} changes when it is saved and restored")
-
-
-def _has_room(image_bytes: int) -> bool:
-    """Whether the memory suffices to hold state and image a second time."""
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    held = _native.largest_size() * 1024 + _on_disk.bytes_there()
-    # What is mapped now cannot be asked: a confined process does not see its own /proc.
-    return most == resource.RLIM_INFINITY or _MAPPED_AT_START + 2 * held + image_bytes < most
-
-
-def _give_way() -> None:
-    """Let calls have the processors first, unless the state is large."""
-    held = _native.largest_size() * 1024 + _on_disk.bytes_there()
-    if held < LARGE_STATE_BYTES and os.getpriority(os.PRIO_PROCESS, 0) < SNAPSHOT_NICENESS:
-        # A refusal only means that the snapshot competes with calls at equal priority.
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, SNAPSHOT_NICENESS)
 
 
 def _limit_resources() -> None:

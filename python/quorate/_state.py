@@ -7,20 +7,34 @@ after a restore if it was held before, and nobody waits for it.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import io
 import sys
 import types
+import uuid
 import weakref
+from decimal import Decimal
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
-from quorate import _aliases, _arrays, _callables, _constants, _content, _nameless, _names, _standard
+from quorate import _aliases, _arrays, _callables, _constants, _content, _nameless, _names, _standard, _values
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
 
 _plain: dict[type, str] = {}
 """Classes of which an instance is its fields and nothing else: most instances are of a few such classes."""
+_runs_nothing: dict[type, bool] = {}
+"""Whether an instance is taken apart, and made again, without code of its class."""
+_RUN = frozenset(
+    f"__{name}__"
+    for name in (
+        *("class", "getattr", "getattribute", "getstate", "setstate"),
+        *("reduce", "reduce_ex", "getnewargs", "getnewargs_ex"),
+    )
+)
+_TAGGED = (datetime.date, datetime.datetime, datetime.timedelta, Decimal, uuid.UUID)
+"""Kinds with tags of their own."""
 _BY_REDUCE = "by reduce"
 _TYPE_VARIABLES = (TypeVar, ParamSpec, TypeVarTuple)
 
@@ -83,6 +97,27 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
     if _content.root_of(cls) is object and not has_hooks and not _constants.may_be(cls):
         _plain[cls] = name
     return _instance(value, cls, name)
+
+
+def parts_without_code(value: Any) -> tuple[int, Any] | Parts | None:
+    """What `reduce` or `take_apart` say of a value; None where code of its class may run for that."""
+    cls = type(value)
+    if cls in _TAGGED:
+        zone = value.tzinfo if cls is datetime.datetime else None
+        reduced = _values.reduce(value, True) if zone is None or type(zone) is datetime.timezone else None
+        return reduced if isinstance(reduced, tuple) else None
+    runs_nothing = _runs_nothing.get(cls)
+    if runs_nothing is None:
+        runs_nothing = _runs_nothing[cls] = type(cls) is type and not any(map(_has_code, cls.__mro__[:-1]))
+    if not runs_nothing:
+        return None
+    parts = take_apart(value)
+    return parts if cls in _plain and isinstance(parts, tuple) else None
+
+
+def _has_code(cls: type) -> bool:
+    """Whether this class itself defines what may run where an instance is taken apart."""
+    return any(name in vars(cls) for name in _RUN) or vars(cls).get("__hash__") is not None
 
 
 def choose(trust: _callables.Trust) -> None:

@@ -17,7 +17,7 @@ import pytest
 from subjects import Wallet
 
 import quorate
-from quorate import _host, _local, _names, _native
+from quorate import _images, _local, _names, _native
 
 HERE = Path(__file__).parent
 
@@ -147,7 +147,7 @@ def test_an_image_process_ends_whatever_its_exceptions_do(tmp_path: Path) -> Non
     child = os.fork()
     if child == 0:
         try:
-            _host._write_image({1: Unkeepable()}, str(tmp_path / "x"), writer, os.dup(0), os.getppid())
+            _images.write_in_child({1: Unkeepable()}, str(tmp_path / "x"), writer, os.dup(0), os.getppid())
         finally:
             os._exit(77)
     os.close(writer)
@@ -176,7 +176,7 @@ def test_of_several_objects_the_one_that_cannot_be_kept_is_named(
     child = os.fork()
     if child == 0:
         try:
-            _host._write_image(objects, str(tmp_path / "x"), writer, os.dup(0), os.getppid())
+            _images.write_in_child(objects, str(tmp_path / "x"), writer, os.dup(0), os.getppid())
         finally:
             os._exit(77)
     os.close(writer)

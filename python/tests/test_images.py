@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quorate import _host, _making, _names, _native
+from quorate import _images, _making, _names, _native
 
 _names.allow_package(__name__)
 
@@ -73,12 +73,12 @@ class Shifting:
         return {"count": self.count}
 
 
-def write_image(value: Any, path: Path) -> tuple[int, str]:
+def write_image(value: Any, path: Path, **more: Any) -> tuple[int, str]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            _host._write_image({1: value}, str(path), writer, os.dup(0), os.getppid())
+            _images.write_in_child({1: value}, str(path), writer, os.dup(0), os.getppid(), **more)
         finally:
             os._exit(77)
     os.close(writer)

@@ -18,7 +18,7 @@ import pytest
 import subjects
 
 import quorate
-from quorate import _host, _names, _native, _reads
+from quorate import _host, _images, _names, _native, _reads
 
 _names.allow_package(__name__)
 
@@ -236,7 +236,7 @@ def image_of(value: Any, path: Path, classes: dict[int, type]) -> str:
     child = os.fork()
     if child == 0:
         try:
-            _host._write_image({1: value}, str(path), writer, os.dup(0), os.getppid(), classes=classes)
+            _images.write_in_child({1: value}, str(path), writer, os.dup(0), os.getppid(), classes=classes)
         finally:
             os._exit(77)
     os.close(writer)

@@ -114,3 +114,11 @@ pub(crate) fn state(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
         .map_err(|fault| fault.into_error(value.py(), "self"))?;
     Ok(out)
 }
+
+/// Encodes a state of at most so many bytes, if nothing of it may run code of its classes, and it is soon done.
+pub(crate) fn small_state(value: &Bound<'_, PyAny>, bytes_max: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(256);
+    // Whatever is wrong with it, a snapshot process finds again, and tells.
+    let put = Walker::put_small(value.py(), &mut out, value, bytes_max);
+    put.is_ok().then_some(out)
+}

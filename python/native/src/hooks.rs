@@ -14,6 +14,8 @@ pub(crate) struct Hooks {
     own_iterator: Py<PyAny>,
     /// object -> (class name, arguments, state), or why it cannot be kept.
     pub(crate) take_apart: Py<PyAny>,
+    /// What `reduce` or `take_apart` say of a value in a state; None where code of its class may run for that.
+    pub(crate) parts_without_code: Py<PyAny>,
     /// (class name, arguments) -> object still without its state.
     pub(crate) make: Py<PyAny>,
     /// (object, state) -> None.
@@ -45,6 +47,7 @@ pub(crate) fn hooks(py: Python<'_>) -> PyResult<&Hooks> {
             build: values.getattr("build")?.unbind(),
             own_iterator: values.getattr("is_own_iterator")?.unbind(),
             take_apart: state.getattr("take_apart")?.unbind(),
+            parts_without_code: state.getattr("parts_without_code")?.unbind(),
             make: state.getattr("make")?.unbind(),
             fill: state.getattr("fill")?.unbind(),
             nan_name: constants.getattr("nan_name")?.unbind(),

@@ -78,6 +78,16 @@ fn dump_state<'py>(py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Bound
     Ok(PyBytes::new(py, &out))
 }
 
+/// Encodes an object's state if it is small, and no code of its classes runs for that; None otherwise.
+#[pyfunction]
+fn dump_small_state<'py>(
+    value: &Bound<'py, PyAny>,
+    bytes_max: usize,
+) -> Option<Bound<'py, PyBytes>> {
+    let out = encode::small_state(value, bytes_max)?;
+    Some(PyBytes::new(value.py(), &out))
+}
+
 /// Decodes an object's state.
 #[pyfunction]
 fn load_state<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
@@ -117,6 +127,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(loads, module)?)?;
     module.add_function(wrap_pyfunction!(dump_call, module)?)?;
     module.add_function(wrap_pyfunction!(dump_state, module)?)?;
+    module.add_function(wrap_pyfunction!(dump_small_state, module)?)?;
     module.add_function(wrap_pyfunction!(load_state, module)?)?;
     module.add_function(wrap_pyfunction!(set_parts, module)?)?;
     module.add_function(wrap_pyfunction!(lay_out_set, module)?)?;
@@ -167,9 +178,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pending::gather_calls, module)?)?;
     module.add_function(wrap_pyfunction!(early::begin_early, module)?)?;
     module.add_function(wrap_pyfunction!(early::begin_early_in_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(steps::begin_steps, module)?)?;
-    module.add_function(wrap_pyfunction!(steps::end_steps, module)?)?;
-    module.add("Step", steps::step_type(module.py())?)?;
+    steps::add_to(module)?;
     module.add_class::<client::NativeClient>()?;
     module.add_class::<client::SessionOptions>()?;
     module.add_class::<client::News>()?;

@@ -2,7 +2,7 @@
 
 use crate::bad_value::BadValue;
 use crate::layout::*;
-use crate::walker::{Walker, changed, check_hash};
+use crate::walker::{Walker, changed};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
 use std::vec::IntoIter;
@@ -80,7 +80,7 @@ impl<'py> OpenPart<'py> {
             OpenPart::Entries(entries) => entries.next(walker, out),
             OpenPart::Laid(elements) => {
                 for element in elements {
-                    check_hash(&element)?;
+                    walker.check_element(&element)?;
                     if !walker.put_plain(out, &element)? {
                         return Ok(Some(element));
                     }

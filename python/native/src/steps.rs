@@ -22,9 +22,15 @@ static IMPORTS: AtomicU32 = AtomicU32::new(0);
 /// What is left of a budget that one step too many was taken of.
 const OVERDRAWN: i64 = -1;
 
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(begin_steps, module)?)?;
+    module.add_function(wrap_pyfunction!(end_steps, module)?)?;
+    module.add("Step", step_type(module.py())?)
+}
+
 /// The type of what the operator `~` of is one step. It is made of C functions, because one that PyO3 makes costs several times
 /// as much as the count itself.
-pub(crate) fn step_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+fn step_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let invert: ffi::unaryfunc = step;
     let mut slots = [
         ffi::PyType_Slot {
@@ -109,13 +115,13 @@ pub(crate) fn release() {
 
 /// Begins a call, for tests.
 #[pyfunction]
-pub(crate) fn begin_steps(budget: i64) {
+fn begin_steps(budget: i64) {
     begin(budget);
 }
 
 /// Ends it; how many steps it took, or None where it used up its budget.
 #[pyfunction]
-pub(crate) fn end_steps(budget: i64) -> Option<i64> {
+fn end_steps(budget: i64) -> Option<i64> {
     let left = LEFT.swap(UNCOUNTED, Ordering::Relaxed);
     (left != OVERDRAWN).then_some(budget - left)
 }

@@ -25,6 +25,8 @@ type Entered<'py> = Result<Option<OpenPart<'py>>, Box<BadValue>>;
 
 const TOO_DEEP: &str = "nesting this deep, as in a value that contains itself, is not supported";
 
+const NOT_SMALL: &str = "this state is not small, or may run code";
+
 const CHANGED: &str = "what is in this container changes it while it is read: see __getstate__, __reduce__ and \
                        iterators there; this is not supported";
 
@@ -43,6 +45,8 @@ pub(crate) struct Walker<'py> {
     undrawn: Option<usize>,
     /// Remembered objects; `None` for travelling values.
     memory: Option<Memory<'py>>,
+    /// Whether what may run code of a class is refused.
+    runs_nothing: bool,
 }
 
 #[derive(Default)]
@@ -62,6 +66,7 @@ impl<'py> Walker<'py> {
             end: start + VALUE_BYTES_MAX,
             undrawn: None,
             memory: None,
+            runs_nothing: false,
         })
     }
 
@@ -74,7 +79,28 @@ impl<'py> Walker<'py> {
             end: usize::MAX,
             undrawn: None,
             memory: Some(Memory::default()),
+            runs_nothing: false,
         })
+    }
+
+    /// Writes a state of at most so many bytes, of which nothing runs code of its classes. No path to a fault is told.
+    pub(crate) fn put_small(
+        py: Python<'py>,
+        out: &mut Vec<u8>,
+        value: &Bound<'py, PyAny>,
+        bytes_max: usize,
+    ) -> Done {
+        let mut walker = Walker {
+            items: SMALL_STATE_ITEMS_MAX,
+            end: out.len() + bytes_max,
+            runs_nothing: true,
+            ..Walker::of_state(py)?
+        };
+        walker.put_all(out, value)?;
+        match out.len() > walker.end {
+            true => Err(BadValue::unsupported(NOT_SMALL)),
+            false => Ok(()),
+        }
     }
 
     /// Refuses iterators, but for one.
@@ -235,6 +261,7 @@ impl<'py> Walker<'py> {
             return Ok(Some(OpenPart::List { list, next, count }));
         }
         if let Ok(dict) = value.cast_exact::<PyDict>() {
+            self.check_small(dict.len())?;
             self.remember(value);
             let entries = Entries::of_dict(out, dict);
             return Ok(Some(OpenPart::Entries(entries)));
@@ -258,6 +285,7 @@ impl<'py> Walker<'py> {
         tag: u64,
         set: &Bound<'py, PyAny>,
     ) -> Entered<'py> {
+        self.check_small(set.len()?)?;
         let laid = set_layout::read(set)?;
         put_head(out, TAG, tag);
         put_head(out, ARRAY, 2);
@@ -271,6 +299,9 @@ impl<'py> Walker<'py> {
     fn enter_rare(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Entered<'py> {
         let py = value.py();
         let in_state = self.memory.is_some();
+        if self.runs_nothing {
+            return self.enter_without_code(out, value);
+        }
         let reduced = self.hooks.reduce.bind(py).call1((value, in_state))?;
         if let Ok(reason) = reduced.cast::<PyString>() {
             return Err(BadValue::unsupported(reason.to_cow()?));
@@ -285,18 +316,38 @@ impl<'py> Walker<'py> {
         if let Ok(reason) = parts.cast::<PyString>() {
             return Err(BadValue::unsupported(reason.to_cow()?));
         }
-        let (class, arguments, state) =
-            parts.extract::<(String, Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
+        Ok(Some(Walker::enter_instance(out, value, parts.extract()?)))
+    }
+
+    /// The same of what is written without code of its class.
+    fn enter_without_code(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Entered<'py> {
+        self.items = self.items.saturating_sub(SMALL_STATE_ITEMS_OF_RARE);
+        let parts_without_code = self.hooks.parts_without_code.bind(value.py());
+        let parts = parts_without_code.call1((value,))?;
+        if parts.is_none() {
+            return Err(BadValue::unsupported(NOT_SMALL));
+        }
+        if let Ok((tag, content)) = parts.extract() {
+            return self.enter_tagged(out, tag, content);
+        }
+        Ok(Some(Walker::enter_instance(out, value, parts.extract()?)))
+    }
+
+    fn enter_instance(
+        out: &mut Vec<u8>,
+        value: &Bound<'py, PyAny>,
+        (class, arguments, state): (String, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> OpenPart<'py> {
         let number = numbers::number_of(value);
         put_head(out, TAG, TAG_INSTANCE);
         put_head(out, ARRAY, if number.is_some() { 4 } else { 3 });
         put_text(out, &class);
-        Ok(Some(OpenPart::Instance {
+        OpenPart::Instance {
             object: value.clone(),
             arguments: Some(arguments),
             number,
             state,
-        }))
+        }
     }
 
     fn enter_tagged(
@@ -351,6 +402,25 @@ impl<'py> Walker<'py> {
         Err(changed())
     }
 
+    /// Refuses a container that would be gone through as a whole before its items are counted.
+    fn check_small(&self, items: usize) -> Done {
+        match self.runs_nothing && items > self.items as usize {
+            true => Err(BadValue::unsupported(NOT_SMALL)),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses an element that no set of a state may have, or of which that is not seen from its kind.
+    pub(crate) fn check_element(&self, element: &Bound<'py, PyAny>) -> Done {
+        let is_text_or_integer =
+            element.is_exact_instance_of::<PyString>() || element.is_exact_instance_of::<PyInt>();
+        match (is_text_or_integer, self.runs_nothing) {
+            (true, _) => Ok(()),
+            (false, true) => Err(BadValue::unsupported(NOT_SMALL)),
+            (false, false) => check_hash(element),
+        }
+    }
+
     fn is_known(&self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> bool {
         let Some(memory) = &self.memory else {
             return false;
@@ -378,10 +448,7 @@ pub(crate) fn changed() -> Box<BadValue> {
 }
 
 /// Refuses an element of a set whose place in it follows from where it, or something in it, lies in memory.
-pub(crate) fn check_hash(element: &Bound<'_, PyAny>) -> Done {
-    if element.is_exact_instance_of::<PyString>() || element.is_exact_instance_of::<PyInt>() {
-        return Ok(());
-    }
+fn check_hash(element: &Bound<'_, PyAny>) -> Done {
     let before = agreed_hash::addresses();
     element.hash()?;
     if before == agreed_hash::addresses() {

@@ -21,7 +21,10 @@ impl<'py> Server<'py> {
             .map(|number| (*number, PyBytes::new(py, &turn::head(*number))));
         let heads: HashMap<u32, Bound<'py, PyBytes>> = heads.collect();
         match self.host.call_method1("freeze", (objects, heads, path)) {
-            Ok(fd) => self.children.push((slot, fd.extract()?)),
+            Ok(pipe) => match pipe.extract()? {
+                Some(fd) => self.children.push((slot, fd)),
+                None => self.outbox.note(reply::IMAGED, slot, ""),
+            },
             Err(error) => {
                 self.outbox
                     .note(reply::IMAGE_FAILED, slot, &error.to_string());

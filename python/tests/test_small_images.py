@@ -1,0 +1,170 @@
+"""A small state is written between two calls as in a snapshot process, unless code of its classes may run."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import math
+import uuid
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_images import write_image
+
+from quorate import _images, _names, _native
+
+_names.allow_package(__name__)
+BYTES_MAX = 64 << 10
+
+
+@dataclass
+class Order:
+    goods: list[str]
+    due: datetime.datetime
+    price: Decimal
+    tags: set[str] = field(default_factory=set)
+
+
+class Slotted:
+    __slots__ = ("__secret", "open")
+
+    def __init__(self) -> None:
+        self.__secret, self.open = 1, [2]
+
+
+class Linked:
+    def __init__(self) -> None:
+        self.itself = self
+        self.others = [self, {"me": self}]
+
+
+class Computed:
+    def __init__(self) -> None:
+        self.kept = 1
+
+    @property
+    def fields(self) -> int:
+        raise AssertionError("a property is no field")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("nothing is compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+SHARED: list[Any] = [1]
+NOON = datetime.datetime(2030, 1, 2, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {"a": 1, 2: [b"x", 1.5, True, None, (1, ("b",))], 1 << 80: -(1 << 90)},
+        {"text", 5, "more"},
+        [SHARED, SHARED, math.nan],
+        Order(["tea"], NOON, Decimal("1.50"), {"a", "b"}),
+        Slotted(),
+        Linked(),
+        Computed(),
+        [NOON.replace(tzinfo=None), NOON.date(), datetime.timedelta(days=1), uuid.UUID(int=7)],
+        {f"k{number}": number for number in range(4000)},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_runs_no_code_is_encoded_as_in_a_snapshot_process(value: Any, tmp_path: Path) -> None:
+    image = _native.dump_small_state(value, BYTES_MAX)
+    assert image is not None and image == _native.dump_state(value)
+    small, forked = tmp_path / "small", tmp_path / "forked"
+    assert _images.write_small({1: value}, str(small), {}, {1: b"head"})
+    assert write_image(value, forked, heads={1: b"head"}) == (0, "")
+    assert small.read_bytes() == forked.read_bytes()
+
+
+RAN: list[str] = []
+
+
+def ran(*_: Any) -> Any:
+    RAN.append("code of a class")
+    raise AssertionError(RAN)
+
+
+class Meta(type):
+    pass
+
+
+class OfMeta(metaclass=Meta):
+    pass
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Zone(datetime.tzinfo):
+    utcoffset = tzname = dst = ran
+
+
+HOOKS = ("getstate", "setstate", "reduce", "reduce_ex", "getattr", "getattribute", "hash")
+WITH_HOOKS = [type(f"With_{hook}", (), {f"__{hook}__": ran, "__module__": __name__}) for hook in HOOKS]
+INHERITS = type("Inherits", (WITH_HOOKS[0],), {"__module__": __name__})
+globals().update({cls.__name__: cls for cls in [*WITH_HOOKS, INHERITS]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *WITH_HOOKS,
+        INHERITS,
+        OfMeta,
+        lambda: Colour.RED,
+        lambda: NOON.replace(tzinfo=Zone()),
+        Path,
+        lambda: int,
+    ],
+)
+def test_where_code_of_a_class_may_run_a_process_is_left_to_run_it(make: Any) -> None:
+    value = make()
+    RAN.clear()
+    for state in (value, [value], {"a": (value,)}):
+        assert _native.dump_small_state(state, BYTES_MAX) is None
+    assert RAN == []
+
+
+class Element:
+    pass
+
+
+def test_elements_whose_order_needs_a_look_are_left_to_a_process() -> None:
+    for element in (Element(), (1, 2), 1.5):
+        assert _native.dump_small_state({element}, BYTES_MAX) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * (BYTES_MAX + 1),
+        ["x" * 100] * (BYTES_MAX // 100),
+        dict.fromkeys(range(20_000)),
+        set(range(20_000)),
+        [Linked() for _ in range(2000)],
+    ],
+    ids=["text", "list", "dict", "set", "instances"],
+)
+def test_what_is_large_is_left_to_a_process(value: Any) -> None:
+    assert _native.dump_small_state(value, BYTES_MAX) is None
+
+
+def test_many_objects_and_objects_that_are_large_together_are_left_to_a_process(tmp_path: Path) -> None:
+    path = str(tmp_path / "image")
+    assert not _images.write_small(dict.fromkeys(range(100)), path, {}, {})
+    assert not _images.write_small({1: "x" * (BYTES_MAX - 100), 2: "y" * 200}, path, {}, {})
+    assert not _images.write_small({1: Linked()}, path, {1: Order}, {}), "its class has changed"
+    assert not _images.write_small({1: 1}, str(tmp_path / "gone" / "image"), {}, {})
+    assert list(tmp_path.iterdir()) == []

@@ -110,20 +110,39 @@ def test_a_failover_that_takes_longer_than_in_the_paper_does_not_hold() -> None:
         assert check.holds is holds
 
 
-def stalled(ordering: str, flow: str, ms: float, *, has_slow: bool = True) -> Record:
-    """A case that was silent for so long."""
+def stalled(
+    ordering: str, flow: str, ms: float, calls_per_s: float = 1000.0, *, has_slow: bool = True
+) -> Record:
+    """A case that was silent for so long, and answered so many calls before."""
     case = {"ordering": ordering, "flow": flow, "killed": "acceptor", "has_slow": has_slow}
-    return {**case, "outage_ms": ms}
+    return {**case, "outage_ms": ms, "operations_per_s_before": calls_per_s}
+
+
+FLOWS = [stalled("paxos", "retry", 9000.0), stalled("paxos", "blocking", 300.0, 400.0)]
+LIBPAXOS = [stalled("libpaxos", "unbounded", 9000.0), stalled("libpaxos+", "unbounded", 900.0)]
+OTHERS = [stalled("paxos", "credit", 900.0), stalled("paxos", "credit", 20.0, has_slow=False)]
+
+
+def verdicts(*records: Record) -> list[bool]:
+    """Whether figures 3, 4, 6 and 7, credit, and equal nodes hold."""
+    return [check.holds for check in failures.judge(records)]
 
 
 def test_libpaxos_stalls_and_nothing_else_does() -> None:
-    others = [stalled("paxos", "credit", 900.0), stalled("paxos", "credit", 20.0, has_slow=False)]
     for libpaxos_ms, plus_ms, holds in ((9e3, 900.0, True), (900.0, 900.0, False), (9e3, 4e3, False)):
         slow = [stalled("libpaxos", "unbounded", libpaxos_ms), stalled("libpaxos+", "unbounded", plus_ms)]
-        assert [check.holds for check in failures.judge([*slow, *others])] == [holds, True, True]
-    slow = [stalled("libpaxos", "unbounded", 9000.0), stalled("libpaxos+", "unbounded", 900.0)]
+        assert verdicts(*slow, *FLOWS, *OTHERS) == [True, True, holds, True, True]
     late = [stalled("paxos", "credit", 2500.0), stalled("paxos", "credit", 2500.0, has_slow=False)]
-    assert [check.holds for check in failures.judge([*slow, *late])] == [True, False, False]
+    assert verdicts(*LIBPAXOS, *FLOWS, *late) == [True, True, True, False, False]
+
+
+def test_a_leader_that_waits_is_slow_and_one_that_sends_again_stalls() -> None:
+    for waits, holds in (((300.0, 400.0), True), ((300.0, 900.0), False), ((2500.0, 400.0), False)):
+        flows = [FLOWS[0], stalled("paxos", "blocking", *waits)]
+        assert verdicts(*LIBPAXOS, *flows, *OTHERS)[:2] == [holds, True]
+    for repeated_ms in (1500.0, 1900.0):
+        flows = [stalled("paxos", "retry", repeated_ms), FLOWS[1]]
+        assert verdicts(*LIBPAXOS, *flows, *OTHERS)[:2] == [True, False]
 
 
 def test_silence_lasts_until_the_next_answer_or_the_end_of_the_run() -> None:

@@ -44,7 +44,7 @@ class Connection(Generic[T]):
 
     def __init__(self, client: _native.Client, cls: type[T] | None, origin: Origin | None = None) -> None:
         self._client = client
-        flow = Flow(client, cls, Options(), origin)
+        flow = Flow(client, cls, options_of(origin is not None and origin.weak), origin)
         flow.ask()
         self._proxy = cast(T, Proxy(flow))
 
@@ -81,6 +81,7 @@ def connect(
     session_timeout: float = ...,
     session_on_disconnect: float | str | None = ...,
     resume: str | os.PathLike[str] | None = ...,
+    weak: bool = ...,
 ) -> Connection[T]: ...
 @overload
 def connect(
@@ -92,6 +93,7 @@ def connect(
     session_timeout: float = ...,
     session_on_disconnect: float | str | None = ...,
     resume: str | os.PathLike[str] | None = ...,
+    weak: bool = ...,
 ) -> Connection[Any]: ...
 def connect(
     endpoint: str,
@@ -103,6 +105,7 @@ def connect(
     session_timeout: float = SESSION_SECONDS,
     session_on_disconnect: float | str | None = None,
     resume: str | os.PathLike[str] | None = None,
+    weak: bool = False,
 ) -> Connection[Any]:
     """Connect to a replicated object; `cls` gives editors and type checkers its methods.
 
@@ -112,22 +115,25 @@ def connect(
     after a node's system has reported that this process closed its connection, as when it is killed.
     `resume` is a file that is made where there is none: a process that is started again with it within the
     session's time has the session of the one before, and goes on owning what that owned.
+    With `weak` the proxy is one of `quorate.weak`, and one node that is up suffices to connect: its calls
+    read the state of that node, possibly stale, also while no majority answers.
 
     >>> connect("http://127.0.0.1:7400")
     Traceback (most recent call last):
     ...
     ValueError: 'http://127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
 
-    Raises Unavailable when no majority answers in time, SessionInUse while another process has the session
-    of the file open, NotFound when there is no such object, and Refused when certificates or the file do not
-    fit, saying what to try.
+    Raises Unavailable when no majority answers in time, with `weak` when no node does, SessionInUse while
+    another process has the session of the file open, NotFound when there is no such object, and Refused when
+    certificates or the file do not fit, saying what to try.
     """
     cls = check_class(cls, timeout)
-    session = session_options(session_timeout, session_on_disconnect, resume)
+    session = session_options(session_timeout, session_on_disconnect, resume, weak)
     paths = tls.paths if tls else None
     # The endpoint names the object; else the class does.
     client = _native.Client(endpoint, timeout, cls.__name__ if cls else None, session=session, tls=paths)
-    return Connection(client, cls, Origin(endpoint, timeout, tls, session_timeout, session_on_disconnect))
+    origin = Origin(endpoint, timeout, tls, session_timeout, session_on_disconnect, weak)
+    return Connection(client, cls, origin)
 
 
 def check_class(cls: Any, timeout: Any = CONNECT_SECONDS) -> type | None:
@@ -152,7 +158,18 @@ def _check_number(name: str, seconds: Any) -> None:
         raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
 
 
-def session_options(timeout: Any, on_disconnect: Any = None, resume: Any = None) -> _native.SessionOptions:
+def options_of(weak: bool) -> Options:
+    """How the first proxy of a connection calls.
+
+    >>> options_of(weak=True).level
+    'any'
+    """
+    return Options(level="any") if weak else Options()
+
+
+def session_options(
+    timeout: Any, on_disconnect: Any = None, resume: Any = None, weak: Any = False
+) -> _native.SessionOptions:
     """What a connection asks of its session; refuses what no node grants.
 
     >>> session_options(0.1)  # doctest: +ELLIPSIS
@@ -166,16 +183,18 @@ def session_options(timeout: Any, on_disconnect: Any = None, resume: Any = None)
             f"session_timeout {timeout}: use {SESSION_SECONDS_MIN:g} to {SESSION_SECONDS_MAX:g} seconds, "
             "longer than this process may pause, and as short as others may wait for what it holds"
         )
+    if not isinstance(weak, bool):
+        raise TypeError(f"weak must be True or False, not {type(weak).__name__}")
     path = None if resume is None else os.fsdecode(resume)
     if on_disconnect is None:
-        return _native.SessionOptions(expiry=float(timeout), resume=path)
+        return _native.SessionOptions(expiry=float(timeout), resume=path, weak=weak)
     short = _seconds("session_on_disconnect", on_disconnect)
     if not SESSION_SECONDS_MIN <= short <= timeout:
         raise ValueError(
             f"session_on_disconnect {on_disconnect!r}: use {SESSION_SECONDS_MIN:g} to {timeout:g} seconds: "
             "at least what a client that lives needs to reach another node, at most its session_timeout"
         )
-    return _native.SessionOptions(expiry=float(timeout), on_disconnect=short, resume=path)
+    return _native.SessionOptions(expiry=float(timeout), on_disconnect=short, resume=path, weak=weak)
 
 
 def _seconds(name: str, span: Any) -> float:
@@ -265,8 +284,11 @@ class AsyncConnection:
         timeout: float,
         tls: Tls | None,
         session: _native.SessionOptions,
+        *,
+        weak: bool = False,
     ) -> None:
         self._arguments = (endpoint, cls, timeout, tls, session)
+        self._options = options_of(weak)
         self._cls = cls
         self._client: _native.Client | None = None
 
@@ -285,7 +307,7 @@ class AsyncConnection:
             client.close()
             raise
         self._client = client
-        flow = Flow(client, self._cls, Options())
+        flow = Flow(client, self._cls, self._options)
         flow.ask()
         return AsyncProxy(flow)
 
@@ -309,6 +331,7 @@ def aconnect(
     session_timeout: float = SESSION_SECONDS,
     session_on_disconnect: float | str | None = None,
     resume: str | os.PathLike[str] | None = None,
+    weak: bool = False,
 ) -> AsyncConnection:
     """The asyncio twin of `connect`: its methods give awaitables, for `await` and `asyncio.create_task`.
 
@@ -320,8 +343,8 @@ def aconnect(
     <quorate.AsyncConnection object at ...>
     """
     cls = check_class(cls, timeout)
-    session = session_options(session_timeout, session_on_disconnect, resume)
-    return AsyncConnection(endpoint, cls, timeout, tls, session)
+    session = session_options(session_timeout, session_on_disconnect, resume, weak)
+    return AsyncConnection(endpoint, cls, timeout, tls, session, weak=weak)
 
 
 def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:

@@ -74,6 +74,7 @@ class SessionOptions:
         on_disconnect: float | None = None,
         resume: str | None = None,
         anyone: bool = False,
+        weak: bool = False,
     ) -> Self: ...
 
 class News:

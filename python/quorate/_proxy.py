@@ -32,6 +32,7 @@ class Origin:
     tls: Tls | None
     session_timeout: float
     session_on_disconnect: float | str | None = None
+    weak: bool = False
 
 
 class Flow:
@@ -257,6 +258,7 @@ def _reconnected(origin: Origin, cls: type | None, options: Options) -> Any:
         tls=origin.tls,
         session_timeout=origin.session_timeout,
         session_on_disconnect=origin.session_on_disconnect,
+        weak=origin.weak,
     ).proxy
     return with_options(proxy, options)
 

@@ -38,6 +38,8 @@ pub(crate) struct NativeClient {
     inquiry: Arc<Inquiry>,
     /// How long a call may take that says nothing else.
     timeout: Duration,
+    /// The level at which the object is looked up.
+    found_at: ReadLevel,
 }
 
 /// What a connection asks of its session.
@@ -51,23 +53,27 @@ pub(crate) struct SessionOptions {
     resume: Option<PathBuf>,
     /// Whether it stays with whichever node answers.
     anyone: bool,
+    /// Whether nobody waits for it, because what is read may be of any state.
+    weak: bool,
 }
 
 #[pymethods]
 impl SessionOptions {
     #[new]
-    #[pyo3(signature = (*, expiry=None, on_disconnect=None, resume=None, anyone=false))]
+    #[pyo3(signature = (*, expiry=None, on_disconnect=None, resume=None, anyone=false, weak=false))]
     fn new(
         expiry: Option<f64>,
         on_disconnect: Option<f64>,
         resume: Option<PathBuf>,
         anyone: bool,
+        weak: bool,
     ) -> PyResult<SessionOptions> {
         Ok(SessionOptions {
             expiry: expiry.map(seconds).transpose()?,
             on_disconnect: on_disconnect.map(seconds).transpose()?,
             resume,
             anyone,
+            weak,
         })
     }
 }
@@ -176,7 +182,7 @@ impl NativeClient {
     /// Looks the object up, on a connection that is open.
     fn find_object(&self, py: Python<'_>) -> PyResult<()> {
         let client = self.client(py)?;
-        let found = py.detach(|| client.find(self.name.as_deref()));
+        let found = py.detach(|| client.find_reading(self.name.as_deref(), self.found_at));
         let found = found.map_err(|error| connect_error(py, &error))?;
         self.object.get_or_init(|| found);
         Ok(())
@@ -204,6 +210,7 @@ impl NativeClient {
             object: OnceLock::from(FoundObject { object, reads }),
             inquiry: Arc::clone(&self.inquiry),
             timeout: self.timeout,
+            found_at: self.found_at,
         })
     }
 
@@ -261,6 +268,10 @@ impl NativeClient {
     fn of(client: Client, way: Way) -> NativeClient {
         NativeClient {
             client: Mutex::new(Some(Arc::new(client))),
+            found_at: match way.options.is_for_any_state {
+                true => ReadLevel::Any,
+                false => ReadLevel::Confirmed,
+            },
             name: way.name,
             object: OnceLock::new(),
             inquiry: Arc::new(Inquiry::new(way.endpoint, way.options.tls)),
@@ -330,6 +341,7 @@ impl Way {
             options.tls = Some(Arc::new(read));
         }
         if let Some(session) = session {
+            options.is_for_any_state = session.weak;
             if session.anyone {
                 options.session.preference = Preference::Anyone;
             }

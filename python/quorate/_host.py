@@ -245,20 +245,24 @@ class Host:
 
         Before each object's image stands what is to come for it: parked calls and timers.
         """
-        _environment.refuse_effects(False)
         for number in _own.CLASSES:
             if objects[number].is_pristine and not any(heads[number]):
                 del objects[number]
-        if _images.write_small(objects, path, self._classes, heads):
+        _environment.refuse_effects(False)
+        try:
+            if _images.write_small(objects, path, self._classes, heads):
+                return None
+            return self._fork_to_write(objects, heads, path)
+        finally:
             _environment.refuse_effects(True)
-            return None
-        reader, writer = os.pipe()
+
+    def _fork_to_write(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
         sys.stderr.flush()
         parent = _environment.real_pid()
         # The process reads the files that its state refers to.
         _on_disk.hold()
         try:
-            child = os.fork()
+            reader, writer, child = _fork()
         except OSError:
             _on_disk.release()
             raise
@@ -267,7 +271,6 @@ class Host:
             _images.write_in_child(objects, path, writer, self._stream, parent, classes=classes, heads=heads)
         os.close(writer)
         self._children[reader] = child
-        _environment.refuse_effects(True)
         return reader
 
     def frozen(self, reader: int) -> str | None:
@@ -398,10 +401,9 @@ class Host:
             return None
         sys.stderr.flush()
         parent = _environment.real_pid()
-        reader, writer = os.pipe()
         _environment.refuse_effects(False)
         try:
-            child = os.fork()
+            reader, writer, child = _fork()
         finally:
             _environment.refuse_effects(True)
         if child == 0:
@@ -437,6 +439,17 @@ class Host:
 
     def _clean(self, text: str) -> str:
         return self._places.leave_out(_ADDRESS.sub("", text))
+
+
+def _fork() -> tuple[int, int, int]:
+    """Fork with a pipe: where the parent reads, where the process writes, and its number, 0 in itself."""
+    reader, writer = os.pipe()
+    try:
+        return reader, writer, os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import math
+import os
 import uuid
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from test_images import write_image
 
-from quorate import _images, _names, _native
+from quorate import _environment, _host, _images, _names, _native, _own
 
 _names.allow_package(__name__)
 BYTES_MAX = 64 << 10
@@ -168,3 +169,28 @@ def test_many_objects_and_objects_that_are_large_together_are_left_to_a_process(
     assert not _images.write_small({1: Linked()}, path, {1: Order}, {}), "its class has changed"
     assert not _images.write_small({1: 1}, str(tmp_path / "gone" / "image"), {}, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def no_fork() -> int:
+    raise BlockingIOError("no more processes")
+
+
+@pytest.mark.parametrize("state", [Linked(), OfMeta()], ids=["small", "forked"])
+def test_calls_have_no_effects_after_a_snapshot_whatever_became_of_it(
+    state: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = {**{number: cls() for number, cls in _own.CLASSES.items()}, 1: state}
+    heads = dict.fromkeys(objects, b"")
+    before, open_before = _environment.refuse_effects(True), os.listdir("/proc/self/fd")
+    monkeypatch.setattr(os, "fork", no_fork)
+    try:
+        host = _host.Host(-1)
+        if isinstance(state, Linked):
+            assert host.freeze(dict(objects), heads, str(tmp_path / "image")) is None
+        else:
+            with pytest.raises(BlockingIOError):
+                host.freeze(dict(objects), heads, str(tmp_path / "image"))
+    finally:
+        is_refusing = _environment.refuse_effects(before)
+    assert is_refusing
+    assert os.listdir("/proc/self/fd") == open_before

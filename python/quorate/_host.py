@@ -245,13 +245,18 @@ class Host:
 
         Before each object's image stands what is to come for it: parked calls and timers.
         """
-        _environment.refuse_effects(False)
         for number in _own.CLASSES:
             if objects[number].is_pristine and not any(heads[number]):
                 del objects[number]
         if _images.write_small(objects, path, self._classes, heads):
-            _environment.refuse_effects(True)
             return None
+        _environment.refuse_effects(False)
+        try:
+            return self._fork_image(objects, heads, path)
+        finally:
+            _environment.refuse_effects(True)
+
+    def _fork_image(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
         reader, writer = os.pipe()
         sys.stderr.flush()
         parent = _environment.real_pid()
@@ -261,13 +266,14 @@ class Host:
             child = os.fork()
         except OSError:
             _on_disk.release()
+            os.close(reader)
+            os.close(writer)
             raise
         if child == 0:
             classes = self._classes
             _images.write_in_child(objects, path, writer, self._stream, parent, classes=classes, heads=heads)
         os.close(writer)
         self._children[reader] = child
-        _environment.refuse_effects(True)
         return reader
 
     def frozen(self, reader: int) -> str | None:

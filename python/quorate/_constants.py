@@ -53,7 +53,9 @@ def may_be(cls: type) -> bool:
     if found is None:
         parameters = getattr(cls, "__dataclass_params__", None)
         is_frozen = dataclasses.is_dataclass(cls) and bool(getattr(parameters, "frozen", False))
-        found = _may_be[cls] = (issubclass(cls, _KINDS) or is_frozen) and not issubclass(cls, enum.Enum)
+        # Some of these ask their subclasses, whose code is users' code.
+        is_kind = any(base is kind for base in cls.__mro__ for kind in _KINDS)
+        found = _may_be[cls] = (is_kind or is_frozen) and not issubclass(cls, enum.Enum)
     return found
 
 
@@ -78,7 +80,7 @@ def _is_marker(value: Any) -> bool:
     """Whether nothing tells an instance from others but that it is this one."""
     cls = type(value)
     is_own = bool(cls.__flags__ & _content._HEAP_TYPE) and not _is_standard(cls)
-    if not is_own or may_be(cls) or isinstance(value, type) or _content.root_of(cls) is not object:
+    if not is_own or may_be(cls) or issubclass(cls, type) or _content.root_of(cls) is not object:
         return False
     has_hooks = any(hook in vars(base) for base in cls.__mro__[:-1] for hook in _HOOKS)
     return not has_hooks and not _fields_of(value)
@@ -171,11 +173,8 @@ def _find_loaded(name: str) -> Any:
 
 def _cannot_change(value: Any) -> bool:
     """Whether it is as it was imported, and nothing inside it can change either."""
-    try:
-        hash(value)
-    except Exception:
-        return False
-    return _is_fixed(value, _DEPTH_MAX)
+    # Its hash is not asked for: that may be an agreed number, which only calls give.
+    return type(value).__hash__ is not None and _is_fixed(value, _DEPTH_MAX)
 
 
 def _is_fixed(value: Any, depth: int) -> bool:

@@ -27,6 +27,8 @@ from quorate import _native
 
 _HEAP_TYPE, _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 9, 1 << 3, 1 << 4
 _POINTER = 8
+_ENTRY_BYTES = 32
+"""Of a dict, for each field that it has or had, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +294,27 @@ def fields_of(value: Any) -> dict[str, Any]:
     >>> fields_of(Slotted())
     {'_Slotted__hidden': 1}
     """
-    fields = dict(getattr(value, "__dict__", ()) if _has_plain_dict(type(value)) else _dict_of(value))
+    fields = dict(_own_dict(value))
     for name, slot in slots_of(type(value)).items():
         try:
             fields[name] = slot.__get__(value)
         except AttributeError:
             continue
     return fields
+
+
+def _own_dict(value: Any) -> Any:
+    return getattr(value, "__dict__", ()) if _has_plain_dict(type(value)) else _dict_of(value)
+
+
+def has_few_fields(value: Any, most: int) -> bool:
+    """Whether `fields_of` tells them soon, and without code of what the `__dict__` or a name is of."""
+    own = _own_dict(value)
+    if type(own) is not dict:
+        return type(own) is tuple
+    if slots_of(type(value)) and not all(type(name) is str for name in own):
+        return False
+    return bool(own.__sizeof__() <= most * _ENTRY_BYTES)
 
 
 def set_fields(value: Any, fields: dict[str, Any]) -> None:
@@ -356,15 +372,15 @@ def _has_plain_dict(cls: type) -> bool:
     found = _has_dict.get(cls)
     if found is None:
         member = next((vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)), None)
-        found = _has_dict[cls] = member is None or isinstance(member, _DICT_OF_INSTANCES)
+        found = _has_dict[cls] = member is None or type(member) in _DICT_OF_INSTANCES
     return found
 
 
 def _dict_of(value: Any) -> Any:
     """The fields of an instance whose class tells something else about them."""
     for base in type(value).__mro__:
-        member = vars(base).get("__dict__")
-        if isinstance(member, _DICT_OF_INSTANCES):
+        member: Any = vars(base).get("__dict__")
+        if type(member) in _DICT_OF_INSTANCES:
             return member.__get__(value)
     if type(value).__dictoffset__ == 0:
         return {}

@@ -248,15 +248,15 @@ class Host:
         for number in _own.CLASSES:
             if objects[number].is_pristine and not any(heads[number]):
                 del objects[number]
+        if _images.write_small(objects, path, self._classes, heads):
+            return None
         _environment.refuse_effects(False)
         try:
-            if _images.write_small(objects, path, self._classes, heads):
-                return None
-            return self._fork_to_write(objects, heads, path)
+            return self._fork_image(objects, heads, path)
         finally:
             _environment.refuse_effects(True)
 
-    def _fork_to_write(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
+    def _fork_image(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
         sys.stderr.flush()
         parent = _environment.real_pid()
         # The process reads the files that its state refers to.

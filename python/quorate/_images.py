@@ -80,20 +80,29 @@ def write_small(
     """Write the image if that is done sooner than a process is forked. What fails is left to the process."""
     if len(objects) > SMALL_IMAGE_OBJECTS:
         return False
-    room = SMALL_IMAGE_BYTES
+    # What is to come for objects may be large, though their states are small.
+    room = SMALL_IMAGE_BYTES - sum(map(len, heads.values()))
     parts = [struct.pack("<I", len(objects))]
     try:
         for number in sorted(objects):
             _check_class(objects[number], classes.get(number))
-            image = _native.dump_small_state(objects[number], room)
+            image = _native.dump_small_state(objects[number], room) if room > 0 else None
             if image is None:
                 return False
             room -= len(image)
             parts.extend(_parts_of_image(number, heads.get(number, b""), image))
-        Path(path).write_bytes(b"".join(parts))
+        _write(path, b"".join(parts))
     except (OSError, ValueError):
         return False
     return True
+
+
+def _write(path: str, content: bytes) -> None:
+    was = _environment.refuse_effects(False)
+    try:
+        Path(path).write_bytes(content)
+    finally:
+        _environment.refuse_effects(was)
 
 
 def _check_class(value: Any, cls: type | None) -> None:

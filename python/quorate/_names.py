@@ -122,7 +122,8 @@ def values_of(module_name: str, module: types.ModuleType) -> Iterator[tuple[str,
     """Names and values of the variables of a module, and of the classes that it defines."""
     for name, member in list(vars(module).items()):
         yield f"{module_name}.{name}", member
-        if isinstance(member, type) and member.__module__ == module_name:
+        # Not what a member says of itself: that may be code of its class.
+        if issubclass(type(member), type) and member.__module__ == module_name:
             for inner, value in list(vars(member).items()):
                 yield f"{module_name}.{name}.{inner}", value
 

@@ -7,6 +7,7 @@ after a restore if it was held before, and nobody waits for it.
 
 from __future__ import annotations
 
+import copyreg
 import datetime
 import enum
 import io
@@ -35,6 +36,9 @@ _RUN = frozenset(
 )
 _TAGGED = (datetime.date, datetime.datetime, datetime.timedelta, Decimal, uuid.UUID)
 """Kinds with tags of their own."""
+SMALL_DECIMAL_BYTES = 16 << 10
+SMALL_FIELDS = 4096
+"""Of a state that is written between two calls."""
 _BY_REDUCE = "by reduce"
 _TYPE_VARIABLES = (TypeVar, ParamSpec, TypeVarTuple)
 
@@ -102,17 +106,34 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
 def parts_without_code(value: Any) -> tuple[int, Any] | Parts | None:
     """What `reduce` or `take_apart` say of a value; None where code of its class may run for that."""
     cls = type(value)
+    # A metaclass may say what is equal to its classes.
+    if type(cls) is not type:
+        return None
     if cls in _TAGGED:
+        if cls is Decimal and value.__sizeof__() > SMALL_DECIMAL_BYTES:
+            return None
         zone = value.tzinfo if cls is datetime.datetime else None
         reduced = _values.reduce(value, True) if zone is None or type(zone) is datetime.timezone else None
         return reduced if isinstance(reduced, tuple) else None
     runs_nothing = _runs_nothing.get(cls)
     if runs_nothing is None:
-        runs_nothing = _runs_nothing[cls] = type(cls) is type and not any(map(_has_code, cls.__mro__[:-1]))
-    if not runs_nothing:
+        runs_nothing = _runs_nothing[cls] = _is_without_code(cls)
+    if not runs_nothing or not _content.has_few_fields(value, SMALL_FIELDS):
         return None
     parts = take_apart(value)
     return parts if cls in _plain and isinstance(parts, tuple) else None
+
+
+def _is_without_code(cls: type) -> bool:
+    """Whether an instance is its fields alone, and no code runs for these."""
+    return (
+        cls not in copyreg.dispatch_table
+        and cls is not object
+        and _content.root_of(cls) is object
+        and not _constants.may_be(cls)
+        and not any(map(_has_code, cls.__mro__[:-1]))
+        and _names.is_allowed(cls)
+    )
 
 
 def _has_code(cls: type) -> bool:

@@ -178,3 +178,22 @@ print("ended")
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env
     )
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+def test_an_image_gives_no_numbers_to_constants() -> None:
+    code = """
+import sys
+from quorate import _names
+sys.path.insert(0, {path!r})
+_names.allow_package("constants_of_a_module")
+from constants_of_a_module import FIXED, MISSING, PAIR
+state = [MISSING, FIXED, PAIR]
+_native.set_environment(7, 1, 2, {step})
+{write}
+_native.set_environment(7, 1, 2, 9)
+print(_native.dump_state(state).hex())
+print(*map(hash, state))
+"""
+    writes = ["", "_native.dump_small_state(state, 9999)", "_native.dump_state(state)"]
+    told = {said(code.format(path=str(HERE), step=step, write=write)) for step in (3, 4) for write in writes}
+    assert len(told) == 1

@@ -57,9 +57,11 @@ pub(crate) const STATE_DEPTH_MAX: usize = 1_000_000;
 /// The same in what is open while a state is read.
 pub(crate) const STATE_ITEM_DEPTH_MAX: usize = 3 * STATE_DEPTH_MAX;
 /// Values inside a state that is encoded between calls: a millisecond at most, less than it takes to fork a process.
-pub(crate) const SMALL_STATE_ITEMS_MAX: u32 = 1 << 14;
+pub(crate) const SMALL_STATE_ITEMS_MAX: u32 = 3 << 12;
 /// So many more of them does an instance count for: Python code says what is in it.
-pub(crate) const SMALL_STATE_ITEMS_OF_RARE: u32 = 15;
+pub(crate) const SMALL_STATE_ITEMS_OF_RARE: u32 = 27;
+/// The same for a set or dict, beside the places that it has room for.
+pub(crate) const SMALL_STATE_ITEMS_OF_TABLE: u32 = 3;
 /// Values inside one travelling value.
 pub(crate) const VALUE_ITEMS_MAX: u32 = 1 << 20;
 

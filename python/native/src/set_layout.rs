@@ -85,6 +85,13 @@ pub(crate) fn read<'py>(set: &Bound<'py, PyAny>) -> PyResult<Laid<'py>> {
     Ok(Laid { shape, elements })
 }
 
+/// How many places its table has, which stay when elements are taken.
+pub(crate) fn places(set: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let object = object_of(set)?;
+    // SAFETY: `object_of` has seen that this is a set; `taken`, that sets are laid out like this one.
+    taken(set.py()).map(|_| unsafe { (*object).mask.cast_unsigned() + 1 })
+}
+
 /// Gives a set that holds just these elements the shape that it had. A set whose elements have other hashes than when
 /// it was saved, in another version of Python or of their class, is left in the order in which they were added.
 pub(crate) fn lay_out(

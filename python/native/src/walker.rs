@@ -20,6 +20,8 @@ use quorate_types::PAYLOAD_BYTES_MAX;
 use std::collections::HashMap;
 
 type Done = Result<(), Box<BadValue>>;
+/// Of an instance: name of its class, arguments, state.
+type Parts<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// What is still to be written of a value, if anything is.
 type Entered<'py> = Result<Option<OpenPart<'py>>, Box<BadValue>>;
 
@@ -29,6 +31,12 @@ const NOT_SMALL: &str = "this state is not small, or may run code";
 
 const CHANGED: &str = "what is in this container changes it while it is read: see __getstate__, __reduce__ and \
                        iterators there; this is not supported";
+
+/// Of a dict, for each place that it has room for: what it had once may be many more than it has.
+const ENTRY_BYTES: usize = 24;
+
+/// So many places of a dict or set, empty or not, are gone through in less than the time of one value.
+const PLACES_PER_ITEM: usize = 16;
 
 /// Steps at either end of a path that a refusal tells.
 const PATH_STEPS_TOLD: usize = 64;
@@ -45,7 +53,8 @@ pub(crate) struct Walker<'py> {
     undrawn: Option<usize>,
     /// Remembered objects; `None` for travelling values.
     memory: Option<Memory<'py>>,
-    /// Whether what may run code of a class is refused.
+    integer_bytes_max: usize,
+    /// Whether what may run code of a class, or takes long, is refused.
     runs_nothing: bool,
 }
 
@@ -66,6 +75,7 @@ impl<'py> Walker<'py> {
             end: start + VALUE_BYTES_MAX,
             undrawn: None,
             memory: None,
+            integer_bytes_max: INTEGER_BYTES_MAX,
             runs_nothing: false,
         })
     }
@@ -79,6 +89,7 @@ impl<'py> Walker<'py> {
             end: usize::MAX,
             undrawn: None,
             memory: Some(Memory::default()),
+            integer_bytes_max: usize::MAX,
             runs_nothing: false,
         })
     }
@@ -93,6 +104,7 @@ impl<'py> Walker<'py> {
         let mut walker = Walker {
             items: SMALL_STATE_ITEMS_MAX,
             end: out.len() + bytes_max,
+            integer_bytes_max: bytes_max,
             runs_nothing: true,
             ..Walker::of_state(py)?
         };
@@ -181,8 +193,9 @@ impl<'py> Walker<'py> {
             )));
         }
         if value.is_exact_instance_of::<PyInt>() {
-            put_integer(out, value, self.memory.is_none())?;
+            put_integer(out, value, self.integer_bytes_max)?;
         } else if let Ok(text) = value.cast_exact::<PyString>() {
+            self.check_room(out, text.len()?)?;
             put_string(out, text)?;
         } else if value.is_none() {
             out.push(NULL);
@@ -192,6 +205,7 @@ impl<'py> Walker<'py> {
             self.put_float(out, value, float.value())?;
         } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
             let bytes = bytes.as_bytes();
+            self.check_room(out, bytes.len())?;
             put_head(out, BYTES, bytes.len() as u64);
             out.extend_from_slice(bytes);
         } else {
@@ -220,6 +234,7 @@ impl<'py> Walker<'py> {
         if self.is_known(out, value) {
             return Ok(());
         }
+        self.charge(SMALL_STATE_ITEMS_OF_RARE)?;
         self.remember(value);
         put_head(out, TAG, TAG_NAN);
         let name = self.hooks.nan_name.bind(value.py()).call1((value,))?;
@@ -262,6 +277,9 @@ impl<'py> Walker<'py> {
         }
         if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.check_small(dict.len())?;
+            self.charge_places(|| {
+                Ok(dict.call_method0("__sizeof__")?.extract::<usize>()? / ENTRY_BYTES)
+            })?;
             self.remember(value);
             let entries = Entries::of_dict(out, dict);
             return Ok(Some(OpenPart::Entries(entries)));
@@ -286,6 +304,7 @@ impl<'py> Walker<'py> {
         set: &Bound<'py, PyAny>,
     ) -> Entered<'py> {
         self.check_small(set.len()?)?;
+        self.charge_places(|| set_layout::places(set))?;
         let laid = set_layout::read(set)?;
         put_head(out, TAG, tag);
         put_head(out, ARRAY, 2);
@@ -321,7 +340,7 @@ impl<'py> Walker<'py> {
 
     /// The same of what is written without code of its class.
     fn enter_without_code(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Entered<'py> {
-        self.items = self.items.saturating_sub(SMALL_STATE_ITEMS_OF_RARE);
+        self.charge(SMALL_STATE_ITEMS_OF_RARE)?;
         let parts_without_code = self.hooks.parts_without_code.bind(value.py());
         let parts = parts_without_code.call1((value,))?;
         if parts.is_none() {
@@ -330,13 +349,17 @@ impl<'py> Walker<'py> {
         if let Ok((tag, content)) = parts.extract() {
             return self.enter_tagged(out, tag, content);
         }
-        Ok(Some(Walker::enter_instance(out, value, parts.extract()?)))
+        let parts: Parts<'py> = parts.extract()?;
+        if let Ok(fields) = parts.2.cast::<PyDict>() {
+            self.check_small(fields.len())?;
+        }
+        Ok(Some(Walker::enter_instance(out, value, parts)))
     }
 
     fn enter_instance(
         out: &mut Vec<u8>,
         value: &Bound<'py, PyAny>,
-        (class, arguments, state): (String, Bound<'py, PyAny>, Bound<'py, PyAny>),
+        (class, arguments, state): Parts<'py>,
     ) -> OpenPart<'py> {
         let number = numbers::number_of(value);
         put_head(out, TAG, TAG_INSTANCE);
@@ -408,6 +431,32 @@ impl<'py> Walker<'py> {
             true => Err(BadValue::unsupported(NOT_SMALL)),
             false => Ok(()),
         }
+    }
+
+    /// Refuses text or bytes that would be copied as a whole before they are counted.
+    fn check_room(&self, out: &[u8], bytes: usize) -> Done {
+        match self.runs_nothing && bytes > self.end.saturating_sub(out.len()) {
+            true => Err(BadValue::unsupported(NOT_SMALL)),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts, where a state must be small, what takes time beside the values in it.
+    fn charge(&mut self, items: u32) -> Done {
+        if self.runs_nothing {
+            let left = self.items.checked_sub(items);
+            self.items = left.ok_or_else(|| BadValue::unsupported(NOT_SMALL))?;
+        }
+        Ok(())
+    }
+
+    /// The same for a container that has room for so many elements.
+    fn charge_places(&mut self, places: impl FnOnce() -> PyResult<usize>) -> Done {
+        if !self.runs_nothing {
+            return Ok(());
+        }
+        self.charge(SMALL_STATE_ITEMS_OF_TABLE)?;
+        self.charge(u32::try_from(places()? / PLACES_PER_ITEM).unwrap_or(u32::MAX))
     }
 
     /// Refuses an element that no set of a state may have, or of which that is not seen from its kind.

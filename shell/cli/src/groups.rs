@@ -500,6 +500,9 @@ fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return print::line("no groups beside the first one: quorate group create makes one");
+    }
     print::line(table(&["NAME", "CLASS", "NODES", "STATE"], &rows).trim_end())
 }
 

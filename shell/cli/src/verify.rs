@@ -175,6 +175,7 @@ impl Report<'_> {
                 "the node makes good what it can by itself when it starts, as long as a majority of the \
                 others is sound; replace the disk that damaged the files"
             }
+            StartsAs::Removed { .. } => "nothing: the group goes on without this node",
             StartsAs::Observer { to_do, .. } | StartsAs::Refused { to_do, .. } => to_do,
         };
         Err(CliError::with_code(code::FAILED, text).advise(to_do))
@@ -230,6 +231,9 @@ pub(crate) fn start_text(node: Option<NodeId>, start: &StartsAs) -> String {
         StartsAs::Observer { why, to_do } => {
             format!("{who} would start as an observer, without a vote: {why}; {to_do}")
         }
+        StartsAs::Removed { view } => {
+            format!("{who} would not start: it was removed from the group in view {view}")
+        }
         StartsAs::Refused { why, to_do } => format!("{who} would not start: {why}; {to_do}"),
     }
 }
@@ -274,6 +278,7 @@ pub(crate) fn start_json(start: &StartsAs) -> Value {
     match start {
         StartsAs::Voter { first } => json!({"as": "voter", "first": first}),
         StartsAs::Observer { why, to_do } => json!({"as": "observer", "why": why, "to_do": to_do}),
+        StartsAs::Removed { view } => json!({"as": "removed", "view": view}),
         StartsAs::Refused { why, to_do } => json!({"as": "refused", "why": why, "to_do": to_do}),
     }
 }

@@ -473,9 +473,13 @@ impl Plan {
     /// What the change leaves, where that is too little.
     fn warning(&self) -> Option<String> {
         if let (Some(node), false) = (self.leaves, self.serves.is_empty()) {
-            let groups = self.serves.join(", ");
+            let (groups, lose) = match self.serves.len() {
+                1 => ("group", "loses"),
+                _ => ("groups", "lose"),
+            };
+            let names = self.serves.join(", ");
             return Some(format!(
-                "node {node} serves the groups {groups} too, which lose it"
+                "node {node} serves the {groups} {names} too, which {lose} it"
             ));
         }
         let (up, all) = (self.up_after(), self.after.len());

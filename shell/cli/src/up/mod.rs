@@ -284,7 +284,7 @@ fn wait_until_ready(
 /// That the group goes on without a node, for good.
 fn removed(node: u16, view: u64) -> String {
     format!(
-        "quorate: node {node} was removed from the group in view {view} and has ended; it does not start again"
+        "quorate: node {node} was removed from the group in view {view}; it does not start again"
     )
 }
 

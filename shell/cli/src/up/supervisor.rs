@@ -31,7 +31,7 @@ pub(super) enum Happening {
     Stop,
     /// A node's process ended.
     Died { node: u16, how: String },
-    /// A node's process ended because the group goes on without it since this view.
+    /// A node's process ended, or was not started, because the group goes on without it since this view.
     Removed { node: u16, view: u64 },
     /// A node's process runs again.
     Restarted { node: u16, pid: u32 },
@@ -57,6 +57,8 @@ pub(super) struct Supervisor {
     sender: Sender<Report>,
     reports: Receiver<Report>,
     last_exit: Option<ExitStatus>,
+    /// Nodes that are not started, because the group goes on without them, and since which view.
+    removed: Vec<(u16, u64)>,
 }
 
 /// How a node is started.
@@ -92,9 +94,13 @@ impl Supervisor {
             sender,
             reports,
             last_exit: None,
+            removed: Vec::new(),
         };
         for node in &plan.nodes {
-            supervisor.launch(node.id)?;
+            match removed_in(&node.config) {
+                Some(view) => supervisor.removed.push((node.id, view)),
+                None => _ = supervisor.launch(node.id)?,
+            }
         }
         supervisor.accepts_code = false;
         Ok(supervisor)
@@ -102,6 +108,9 @@ impl Supervisor {
 
     /// Waits for something to happen, at most `patience`.
     pub(super) fn next(&mut self, patience: Option<Duration>) -> Happening {
+        if let Some((node, view)) = self.removed.pop() {
+            return Happening::Removed { node, view };
+        }
         let now = Instant::now();
         if let Some((&node, _)) = self.due.iter().find(|(_, at)| **at <= now) {
             self.due.remove(&node);
@@ -171,10 +180,7 @@ impl Supervisor {
     /// Why the group could not start: how the node ended, what it said last, and its exit code.
     pub(super) fn failure(&self, plan: &Plan, node: u16, how: &str) -> CliError {
         let said = std::fs::read_to_string(plan.log(node)).unwrap_or_default();
-        let last = said.lines().rev().find(|line| !line.trim().is_empty());
-        let last = last.map_or("nothing", |line| {
-            line.strip_prefix("quorate: ").unwrap_or(line)
-        });
+        let last = last_words(&said);
         let code = self.last_exit.and_then(|status| status.code());
         let code = code
             .and_then(|code| u8::try_from(code).ok())
@@ -248,6 +254,20 @@ impl Drop for Supervisor {
 }
 
 /// The view since which the node of a configuration is no member. A directory that says so starts no node.
+/// The last line of a log; of an error with advice both lines.
+fn last_words(log: &str) -> String {
+    let mut lines = log.lines().rev().filter(|line| !line.trim().is_empty());
+    let error = |line: &str| line.strip_prefix("quorate: ").map(str::to_owned);
+    let Some(last) = lines.next() else {
+        return "nothing".to_owned();
+    };
+    let advice = last.strip_prefix("  ");
+    match (advice, lines.next().and_then(error)) {
+        (Some(advice), Some(why)) => format!("{why}; {}", advice.trim_start()),
+        _ => error(last).unwrap_or_else(|| last.to_owned()),
+    }
+}
+
 fn removed_in(config: &Path) -> Option<u64> {
     NodeConfig::read(config).ok()?.removed_in()
 }
@@ -277,4 +297,19 @@ fn watch_signals(sender: Sender<Report>) -> Result<(), CliError> {
         })
         .map_err(failed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_an_error_are_why_and_what_to_do() {
+        let of = |log: &str| last_words(log);
+        let error = "INFO x\nquorate: node 1 is no member\n  remove its directory\n\n";
+        assert_eq!(of(error), "node 1 is no member; remove its directory");
+        assert_eq!(of("quorate: no room\n"), "no room");
+        assert_eq!(of("Traceback\n  line 3\n"), "  line 3");
+        assert_eq!(of("\n"), "nothing");
+    }
 }

@@ -41,6 +41,35 @@ fn names_of_files_steer_no_terminal() {
     );
 }
 
+/// The directory of a node that has left is sound, and nobody starts it: the group goes on with the others.
+#[test]
+fn a_removed_node_is_told_of_and_left_out_when_its_group_starts_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().to_str().unwrap();
+    let mut group = Group::start(&["--dir", home]);
+    assert_eq!(group.add("3"), "3");
+    let endpoint = group.endpoint().trim_end_matches("/counter");
+    let words = ["view", "remove", "1", "--force", "--endpoint", endpoint];
+    let removed = run(&words);
+    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    group.wait_for("node 1 was removed from the group in view 2; it does not start again");
+    assert_eq!(group.stop(), Some(0));
+
+    let (code, found, said) = verify(dir.path());
+    assert_eq!(code, Some(0), "{said}");
+    let starts = |node: usize| &found["nodes"][node]["start"];
+    assert_eq!(*starts(0), serde_json::json!({"as": "removed", "view": 2}));
+    assert_eq!(starts(1)["as"], "voter");
+    let alone = text(&run(&["verify", &format!("{home}/node-1")]).stdout);
+    let why = "node 1 would not start: it was removed from the group in view 2";
+    assert!(alone.contains(why), "{alone}");
+
+    let mut again = Group::start(&["--dir", home]);
+    again.wait_for("node 1 was removed from the group in view 2");
+    assert_eq!(again.add("4"), "7");
+    assert!(again.ready["nodes"][0]["pid"].is_null(), "{}", again.ready);
+}
+
 /// What is said of one file of a node's directory.
 fn told<'a>(found: &'a Value, node: usize, name: &str) -> &'a Value {
     let files = found["nodes"][node]["files"].as_array().unwrap();

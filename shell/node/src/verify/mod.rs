@@ -8,6 +8,7 @@ mod records;
 mod snapshots;
 
 use crate::NodeError;
+use crate::membership::KnownMembers;
 pub use group::{nodes_of, verify_group};
 use quorate_storage::{
     FlawKind, Identity, MemoryLoss, Persist, ScrubbedFile, StoppedDirectory, StorageError,
@@ -62,6 +63,11 @@ pub enum StartsAs {
         /// What an operator can do.
         to_do: String,
     },
+    /// It does not start, and need not: the group goes on without it.
+    Removed {
+        /// Since this view.
+        view: u64,
+    },
     /// It does not start.
     Refused {
         /// Why.
@@ -92,7 +98,7 @@ impl VerifiedNode {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let is_as_meant = match self.start {
-            StartsAs::Voter { .. } => true,
+            StartsAs::Voter { .. } | StartsAs::Removed { .. } => true,
             StartsAs::Observer { .. } => self.kept_votes_in_memory(),
             StartsAs::Refused { .. } => false,
         };
@@ -148,7 +154,10 @@ pub fn verify_node(dir: &Path, read: &mut dyn FnMut(u64)) -> Result<VerifiedNode
         }
     }
     let start = match &loaded {
-        Ok(identity) => found.start(identity, &snapshots, &mut files),
+        Ok(identity) => match found.start(identity, &snapshots, &mut files) {
+            refused @ StartsAs::Refused { .. } => refused,
+            starts => removed(dir, identity).unwrap_or(starts),
+        },
         Err(error) => without_identity(dir, error),
     };
     Ok(VerifiedNode {
@@ -158,6 +167,13 @@ pub fn verify_node(dir: &Path, read: &mut dyn FnMut(u64)) -> Result<VerifiedNode
         start,
         snapshots,
     })
+}
+
+/// That the directory names members without its node. One whose members cannot be read says nothing of it.
+fn removed(dir: &Path, identity: &Identity) -> Option<StartsAs> {
+    let noted = KnownMembers::noted(dir, GroupId::FIRST).ok().flatten()?;
+    let is_member = noted.names((identity.node, identity.incarnation));
+    (!is_member).then_some(StartsAs::Removed { view: noted.view })
 }
 
 fn without_identity(dir: &Path, error: &StorageError) -> StartsAs {

@@ -7,7 +7,7 @@ use crate::status;
 use crate::view_deciding::perform;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{GroupLimits, Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,18 @@ impl LevelPlan {
                 Level::QUORUMS
             ))
             .advise("go back to majorities first: quorate view set quorums=majority"));
+        }
+        if level < Level::LIMITS && !view.limits.are_default() {
+            return Err(CliError::conflict(format!(
+                "view {} has other limits than the defaults, which take level {}: nothing has changed",
+                view.number,
+                Level::LIMITS
+            ))
+            .advise(format!(
+                "go back to the defaults first: quorate view set sessions={}, quorate view set replies={}",
+                GroupLimits::SESSIONS_DEFAULT,
+                GroupLimits::REPLIES_DEFAULT
+            )));
         }
         if level < Level::WITNESSES && view.replicas.len() < view.members.len() {
             return Err(CliError::conflict(format!(

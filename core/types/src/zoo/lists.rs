@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 215] = [
+    pub const ALL: [Plant; 218] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -174,6 +174,9 @@ impl Plant {
         Plant::PassedUnnoticed,
         Plant::NotesOfOldView,
         Plant::QuorumsOfOldView,
+        Plant::LimitsAtDecision,
+        Plant::LimitsNotInSnapshot,
+        Plant::RepliesLimitedAtApply,
         Plant::KeptPhaseOneMisses,
         Plant::PhaseOneByPhaseTwo,
         Plant::ConfirmedByMajority,

@@ -367,6 +367,23 @@ impl View {
         })
     }
 
+    /// Refuses a level whose speakers need not read what this view has.
+    fn refuse_below(&self, level: Level) -> Result<(), ViewChangeError> {
+        if level < self.ordering.level() {
+            return Err(ViewChangeError::OrderingNotSpoken(level, self.ordering));
+        }
+        if level < Level::WITNESSES && !self.witnesses().is_empty() {
+            return Err(ViewChangeError::WitnessesNotSpoken(level));
+        }
+        if level < Level::QUORUMS && self.quorums.is_asked() {
+            return Err(ViewChangeError::QuorumsNotSpoken(level));
+        }
+        if level < self.limits.level() {
+            return Err(ViewChangeError::LimitsNotSpoken(level));
+        }
+        Ok(())
+    }
+
     /// This view, in which one member is changed. Whether a new one is invited is not known here.
     fn with(&self, change: &MemberChange) -> Result<View, ViewChangeError> {
         let mut view = self.clone();
@@ -407,21 +424,10 @@ impl View {
                 view.replicas.remove(*node);
                 view.rejoined.remove(node);
             }
-            MemberChange::Level(level) if *level < self.ordering.level() => {
-                return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
+            MemberChange::Level(level) => {
+                self.refuse_below(*level)?;
+                view.level = *level;
             }
-            MemberChange::Level(level)
-                if *level < Level::WITNESSES && !self.witnesses().is_empty() =>
-            {
-                return Err(ViewChangeError::WitnessesNotSpoken(*level));
-            }
-            MemberChange::Level(level) if *level < Level::QUORUMS && self.quorums.is_asked() => {
-                return Err(ViewChangeError::QuorumsNotSpoken(*level));
-            }
-            MemberChange::Level(level) if *level < self.limits.level() => {
-                return Err(ViewChangeError::LimitsNotSpoken(*level));
-            }
-            MemberChange::Level(level) => view.level = *level,
             MemberChange::Quorums(_) if self.level < Level::QUORUMS => {
                 return Err(ViewChangeError::QuorumsNotSpoken(self.level));
             }

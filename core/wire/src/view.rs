@@ -54,25 +54,10 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         Persistence::Disk => 1,
         Persistence::Memory => 2,
     };
-    assert!(
-        view.level >= view.ordering.level(),
-        "a view is at the level of its ordering"
-    );
+    check_level(view);
     let names_level = view.level != Level::UNNAMED;
     let names_ordering = view.ordering != OrderingName::Paxos;
     let is_asked = view.quorums.is_asked();
-    assert!(
-        view.level >= Level::QUORUMS || !is_asked,
-        "a view is at the level of its quorums"
-    );
-    assert!(
-        view.first_ballot.is_none() || view.level >= Level::FIRST_BALLOT,
-        "a view names who leads it first where all read that"
-    );
-    assert!(
-        view.level >= view.limits.level(),
-        "a view is at the level of its limits"
-    );
     let bit = |is_named: bool, bit: u8| if is_named { bit } else { 0 };
     buf.put_u8(
         persistence
@@ -101,6 +86,26 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         put_name(buf, &object.class, NAME_BYTES_MAX);
         put_bytes(buf, &object.arguments);
     });
+}
+
+/// Whoever speaks the level of a view reads all that it has.
+fn check_level(view: &View) {
+    assert!(
+        view.level >= view.ordering.level(),
+        "a view is at the level of its ordering"
+    );
+    assert!(
+        view.level >= Level::QUORUMS || !view.quorums.is_asked(),
+        "a view is at the level of its quorums"
+    );
+    assert!(
+        view.first_ballot.is_none() || view.level >= Level::FIRST_BALLOT,
+        "a view names who leads it first where all read that"
+    );
+    assert!(
+        view.level >= view.limits.level(),
+        "a view is at the level of its limits"
+    );
 }
 
 pub(crate) fn put_first_ballot(buf: &mut BytesMut, first: FirstBallot) {

@@ -3,10 +3,12 @@
 use crate::views::{WINDOW, change, fill, refusal};
 use crate::world::{Objects, World, call, config, id, meta, open, refused};
 use quorate_replica::{KeptLimits, ReplicaConfig};
+use quorate_types::zoo::{Plant, plant};
 use quorate_types::{
     Ask, Body, FromClient, Level, Levels, LimitChange, MemberChange, Refusal, SessionId, Slot,
     ToClient, ViewNumber,
 };
+use std::panic::catch_unwind;
 
 /// Bytes of a reply of these objects, at most: leading zeros are not written.
 const REPLY: usize = 16;
@@ -153,6 +155,19 @@ fn fewer_replies_are_kept_from_the_first_slot_on_that_is_executed_in_the_view() 
     write(&mut world, session, 4..=6);
     let many = kept(&world);
     assert!(many[0] > 4 * REPLY && many[0] == many[1], "{many:?}");
+}
+
+/// Claim rp-153.
+#[test]
+fn each_planted_bug_is_found() {
+    for bug in Plant::EXECUTED {
+        plant(Some(bug));
+        let is_missed = catch_unwind(
+            fewer_replies_are_kept_from_the_first_slot_on_that_is_executed_in_the_view,
+        );
+        plant(None);
+        assert!(is_missed.is_err(), "no test finds {bug:?}");
+    }
 }
 
 /// Claim rp-154.

@@ -9,8 +9,9 @@ use crate::running::RehearsedNode;
 use crate::schedule::{Occurrence, Schedule};
 use crate::tracing::Trace;
 use quorate_types::{
-    ConnectionId, Duration, GroupId, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec,
-    OrderingName, Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
+    ConnectionId, Duration, GroupId, GroupLimits, Incarnation, Level, Member, NodeId, NodeSet,
+    ObjectSpec, OrderingName, Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber,
+    Wall,
 };
 use std::collections::BTreeMap;
 
@@ -278,6 +279,7 @@ fn view(config: &RehearsalConfig) -> View {
     let all: NodeSet = ids().collect();
     View {
         first_ballot: None,
+        limits: GroupLimits::default(),
         number: ViewNumber(1),
         first_slot: Slot(1),
         members: ids()

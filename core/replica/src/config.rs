@@ -2,7 +2,8 @@
 
 use crate::limits::CLOCK_EVERY;
 use quorate_types::{
-    Duration, Incarnation, Levels, MemberRole, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View,
+    Duration, GroupLimits, Incarnation, Levels, MemberRole, NodeId, PAYLOAD_BYTES_MAX,
+    SessionTerms, View,
 };
 
 /// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
@@ -31,7 +32,7 @@ pub struct ReplicaConfig {
     pub view: View,
     /// The longest expiry time that this node's clients get for their sessions.
     pub expiry_max: Duration,
-    /// Sessions that may be open at a time; no more are opened until one ends.
+    /// Sessions that may be open at a time where the view does not say so; no more are opened until one ends.
     pub sessions_max: usize,
     /// Bytes of replies that sessions keep.
     pub kept: KeptLimits,
@@ -58,8 +59,8 @@ pub struct KeptLimits {
     /// calls above half of it, or above a sixteenth while the group's replies take an eighth of their room, until its client
     /// acknowledges.
     pub session_bytes: usize,
-    /// Bytes of larger replies that all sessions keep together. Beyond it the session that holds most loses some. Every
-    /// replica holds them in memory and in each snapshot.
+    /// Bytes of larger replies that all sessions keep together where the view does not say so. Beyond it the session that holds most
+    /// loses some. Every replica holds them in memory and in each snapshot.
     pub group_bytes: usize,
 }
 
@@ -67,8 +68,8 @@ impl Default for KeptLimits {
     fn default() -> KeptLimits {
         KeptLimits {
             counted_min: 4 << 10,
-            session_bytes: 16 << 20,
-            group_bytes: 256 << 20,
+            session_bytes: GroupLimits::REPLIES_MIN as usize,
+            group_bytes: GroupLimits::REPLIES_DEFAULT as usize,
         }
     }
 }
@@ -145,7 +146,7 @@ impl ReplicaConfig {
             clock_every: CLOCK_EVERY,
             view,
             expiry_max: SessionTerms::EXPIRY_MAX,
-            sessions_max: 1_000_000,
+            sessions_max: GroupLimits::SESSIONS_DEFAULT as usize,
             kept: KeptLimits::default(),
             payload_max: PAYLOAD_BYTES_MAX,
             snapshots: Snapshots::Every(CheckpointPolicy::default()),

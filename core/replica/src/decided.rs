@@ -84,6 +84,7 @@ impl<O: Ordering> Replica<O> {
                 skipped: Vec::new(),
                 freed_before: std::mem::take(&mut self.freed.before),
                 freed: std::mem::take(&mut self.freed.here),
+                replies_max: self.replicated.replies_max(),
             }));
         } else {
             self.free_replies(slot);

@@ -1,8 +1,9 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{
-    Digest, Duration, GroupChange, Level, Levels, Member, MemberRole, NodeId, ObjectId,
-    OrderingName, QuorumRule, ReadLevel, Secret, SecretHash, Slot, Time, Value, ViewChange,
+    Digest, Duration, GroupChange, Level, Levels, LimitChange, Member, MemberRole, NodeId,
+    ObjectId, OrderingName, QuorumRule, ReadLevel, Secret, SecretHash, Slot, Time, Value,
+    ViewChange,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -102,6 +103,13 @@ pub enum Operation {
         /// How many acceptors each phase needs from then on.
         rule: QuorumRule,
     },
+    /// Another limit.
+    SetLimit {
+        /// The view that is changed.
+        change: ViewChange,
+        /// The limit from then on.
+        limit: LimitChange,
+    },
     /// Another leader.
     MoveLeader {
         /// Who is to lead.
@@ -157,6 +165,7 @@ impl Operation {
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
             | Operation::SetQuorums { .. }
+            | Operation::SetLimit { .. }
             | Operation::ChangeView { .. } => 0,
         }
     }

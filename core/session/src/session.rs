@@ -296,6 +296,7 @@ impl ClientSession {
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
             | Operation::SetQuorums { .. }
+            | Operation::SetLimit { .. }
             | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);

@@ -1,8 +1,8 @@
 //! Views and commands for tests.
 
 use quorate_types::{
-    Body, Command, CommandId, GroupId, Incarnation, Member, NodeId, ObjectId, Persistence, Quorums,
-    SessionId, Slot, Value, View, ViewId, ViewNumber,
+    Body, Command, CommandId, GroupId, GroupLimits, Incarnation, Member, NodeId, ObjectId,
+    Persistence, Quorums, SessionId, Slot, Value, View, ViewId, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -26,6 +26,7 @@ pub fn view(nodes: u16, acceptors: u16, persistence: Persistence) -> View {
     };
     View {
         first_ballot: None,
+        limits: GroupLimits::default(),
         number: VIEW.number,
         first_slot: Slot(1),
         members: ids().map(member).collect(),

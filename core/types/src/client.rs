@@ -1,9 +1,9 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, Member, MemberRole,
-    NodeId, ObjectId, OrderingName, QuorumRule, Secret, SecretHash, SessionId, SessionTerms, Slot,
-    Tenancy, Value, ViewChange,
+    Attachment, CommandId, Digest, Duration, GroupChange, Level, Levels, LimitChange, Member,
+    MemberRole, NodeId, ObjectId, OrderingName, QuorumRule, Secret, SecretHash, SessionId,
+    SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -159,6 +159,15 @@ pub enum FromClient {
         change: ViewChange,
         /// How many acceptors each phase needs from then on.
         rule: QuorumRule,
+    },
+    /// An operator changes a limit of the group. Answered as [`FromClient::ChangeView`] is.
+    SetLimit {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The view that is changed, with its acceptors and its window.
+        change: ViewChange,
+        /// The limit from then on.
+        limit: LimitChange,
     },
     /// An operator has the leader hand on to another node. Answered by [`ToClient::Checkpointed`] once the leader has begun to, or
     /// where that node leads: it may yet fail.

@@ -239,19 +239,10 @@ impl Command {
     #[must_use]
     pub fn level(&self) -> Level {
         match &self.body {
-            Body::ChangeView { first: Some(_), .. } => Level::FIRST_BALLOT,
-            Body::ChangeView { who, .. } => match who.as_ref() {
-                MemberChange::Level(_) => Level::NAMED,
-                MemberChange::Ordering(ordering) => ordering.change_level(),
-                MemberChange::Quorums(_) => Level::QUORUMS,
-                MemberChange::Joins { role, .. } if *role == MemberRole::Witness => {
-                    Level::WITNESSES
-                }
-                MemberChange::Same
-                | MemberChange::Returns(_)
-                | MemberChange::Joins { .. }
-                | MemberChange::Leaves(_) => Level::UNNAMED,
-            },
+            Body::ChangeView { first, who, .. } => {
+                let named = first.map_or(Level::UNNAMED, |_| Level::FIRST_BALLOT);
+                named.max(level_of(who))
+            }
             Body::Collect { .. } => Level::COLLECTED,
             Body::ChangeGroups { change } => change.level(),
             _ => Level::UNNAMED,
@@ -273,7 +264,8 @@ impl Command {
                     | MemberChange::Leaves(_)
                     | MemberChange::Level(_)
                     | MemberChange::Ordering(_)
-                    | MemberChange::Quorums(_) => 0,
+                    | MemberChange::Quorums(_)
+                    | MemberChange::Limit(_) => 0,
                 },
                 Body::Open { .. }
                 | Body::Resume { .. }
@@ -293,6 +285,21 @@ impl Command {
                 | Body::Collect { .. }
                 | Body::Invite { .. } => 0,
             }
+    }
+}
+
+/// What a node must speak that is to read what else a change of the view does.
+fn level_of(who: &MemberChange) -> Level {
+    match who {
+        MemberChange::Level(_) => Level::NAMED,
+        MemberChange::Ordering(ordering) => ordering.change_level(),
+        MemberChange::Quorums(_) => Level::QUORUMS,
+        MemberChange::Limit(_) => Level::LIMITS,
+        MemberChange::Joins { role, .. } if *role == MemberRole::Witness => Level::WITNESSES,
+        MemberChange::Same
+        | MemberChange::Returns(_)
+        | MemberChange::Joins { .. }
+        | MemberChange::Leaves(_) => Level::UNNAMED,
     }
 }
 

@@ -43,6 +43,8 @@ impl Level {
     pub const QUORUMS: Level = Level(28);
     /// Since this one a further group begins at the level that the first one is at: [`crate::GroupChange::Create`].
     pub const FURTHER_GROUPS: Level = Level(28);
+    /// Since this one operators ask for other limits: [`crate::GroupLimits`].
+    pub const LIMITS: Level = Level(29);
 }
 
 impl Levels {

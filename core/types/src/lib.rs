@@ -11,6 +11,7 @@ mod client;
 mod command;
 mod digest;
 mod fast_quorums;
+mod group_limits;
 mod groups;
 mod ids;
 mod image_bytes;
@@ -42,6 +43,7 @@ pub use client::{Ask, BroadcastId, FromClient, Outcome, ReadLevel, Refusal, ToCl
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
 pub use digest::Digest;
 pub use fast_quorums::{FastQuorums, FastQuorumsError};
+pub use group_limits::{GroupLimits, LimitChange, LimitError};
 pub use groups::{GroupChange, GroupChangeError, GroupEntry, GroupMember};
 pub use ids::{
     Attachment, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet,

@@ -2,8 +2,9 @@
 
 use crate::zoo::{Plant, planted};
 use crate::{
-    FastQuorumsError, FirstBallot, GroupId, Incarnation, Level, NodeId, NodeSet, ObjectId,
-    OrderingName, QuorumRule, Quorums, QuorumsError, SecretHash, Slot, ViewChangeError,
+    FastQuorumsError, FirstBallot, GroupId, GroupLimits, Incarnation, Level, LimitChange, NodeId,
+    NodeSet, ObjectId, OrderingName, QuorumRule, Quorums, QuorumsError, SecretHash, Slot,
+    ViewChangeError,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,6 +105,8 @@ pub struct View {
     pub ordering: OrderingName,
     /// Who may lead without phase 1, unless `level` is below [`Level::FIRST_BALLOT`]. Claim mp-90.
     pub first_ballot: Option<FirstBallot>,
+    /// Limits that what is replicated depends on. Invariant: `level` is at least that of the limits. Claim rp-152.
+    pub limits: GroupLimits,
     /// Whether votes are on disk.
     pub persistence: Persistence,
     /// The group's objects; `ObjectId(i)` is the i-th.
@@ -233,6 +236,9 @@ pub enum MemberChange {
     /// All stay who they are, and so many acceptors elect a leader and decide from then on. Claim mp-85. Claim rp-140. A log that has such a change,
     /// and a view with quorums that were asked for, are read from [`Level::QUORUMS`] on only: the group is at that level before.
     Quorums(QuorumRule),
+    /// All stay who they are, and this limit is in force from then on. Claim rp-152. A log that has such a change, and a view whose limits are
+    /// not the defaults, are read from [`Level::LIMITS`] on only: the group is at that level before.
+    Limit(LimitChange),
 }
 
 impl ViewChange {
@@ -266,6 +272,10 @@ impl View {
                 true => own.rejoined.clone(),
                 false => self.rejoined.clone(),
             },
+            limits: match planted(Plant::LimitsNotInSnapshot) {
+                true => own.limits,
+                false => self.limits,
+            },
             persistence: own.persistence,
             objects: own.objects.clone(),
             ..self.clone()
@@ -289,6 +299,7 @@ impl View {
             MemberChange::Level(level) => self.level == *level,
             MemberChange::Ordering(ordering) => self.ordering == *ordering,
             MemberChange::Quorums(rule) => rule.quorums(self.acceptors.len()) == Ok(self.quorums),
+            MemberChange::Limit(limit) => self.limits.changed(*limit) == Ok(self.limits),
         }
     }
 
@@ -356,6 +367,23 @@ impl View {
         })
     }
 
+    /// Refuses a level whose speakers need not read what this view has.
+    fn refuse_below(&self, level: Level) -> Result<(), ViewChangeError> {
+        if level < self.ordering.level() {
+            return Err(ViewChangeError::OrderingNotSpoken(level, self.ordering));
+        }
+        if level < Level::WITNESSES && !self.witnesses().is_empty() {
+            return Err(ViewChangeError::WitnessesNotSpoken(level));
+        }
+        if level < Level::QUORUMS && self.quorums.is_asked() {
+            return Err(ViewChangeError::QuorumsNotSpoken(level));
+        }
+        if level < self.limits.level() {
+            return Err(ViewChangeError::LimitsNotSpoken(level));
+        }
+        Ok(())
+    }
+
     /// This view, in which one member is changed. Whether a new one is invited is not known here.
     fn with(&self, change: &MemberChange) -> Result<View, ViewChangeError> {
         let mut view = self.clone();
@@ -396,18 +424,10 @@ impl View {
                 view.replicas.remove(*node);
                 view.rejoined.remove(node);
             }
-            MemberChange::Level(level) if *level < self.ordering.level() => {
-                return Err(ViewChangeError::OrderingNotSpoken(*level, self.ordering));
+            MemberChange::Level(level) => {
+                self.refuse_below(*level)?;
+                view.level = *level;
             }
-            MemberChange::Level(level)
-                if *level < Level::WITNESSES && !self.witnesses().is_empty() =>
-            {
-                return Err(ViewChangeError::WitnessesNotSpoken(*level));
-            }
-            MemberChange::Level(level) if *level < Level::QUORUMS && self.quorums.is_asked() => {
-                return Err(ViewChangeError::QuorumsNotSpoken(*level));
-            }
-            MemberChange::Level(level) => view.level = *level,
             MemberChange::Quorums(_) if self.level < Level::QUORUMS => {
                 return Err(ViewChangeError::QuorumsNotSpoken(self.level));
             }
@@ -417,6 +437,13 @@ impl View {
                 return Err(ViewChangeError::QuorumsInMemory);
             }
             MemberChange::Quorums(_) => {}
+            MemberChange::Limit(_) if self.level < Level::LIMITS => {
+                return Err(ViewChangeError::LimitsNotSpoken(self.level));
+            }
+            MemberChange::Limit(limit) => {
+                let changed = self.limits.changed(*limit);
+                view.limits = changed.map_err(ViewChangeError::Limit)?;
+            }
             MemberChange::Ordering(ordering) if self.level < ordering.change_level() => {
                 return Err(ViewChangeError::OrderingNotSpoken(self.level, *ordering));
             }
@@ -439,6 +466,7 @@ mod tests {
         };
         View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(3),
             first_slot: Slot(40),
             members: all.iter().map(member).collect(),

@@ -1,6 +1,6 @@
 //! Why a view cannot be changed as somebody asks.
 
-use crate::{FastQuorumsError, Level, NodeId, NodeSet, OrderingName, ViewChange};
+use crate::{FastQuorumsError, Level, LimitError, NodeId, NodeSet, OrderingName, ViewChange};
 use std::fmt;
 
 /// Why a view cannot be changed in this way.
@@ -38,6 +38,10 @@ pub enum ViewChangeError {
     Quorums(FastQuorumsError),
     /// The group is in memory: a node that stops votes again only with the next view, which takes a leader and its votes.
     QuorumsInMemory,
+    /// A group at this level has the default limits: its members need not read what asks for others.
+    LimitsNotSpoken(Level),
+    /// The group cannot have the limit.
+    Limit(LimitError),
 }
 
 impl fmt::Display for ViewChangeError {
@@ -94,6 +98,12 @@ impl fmt::Display for ViewChangeError {
                 Level::QUORUMS
             ),
             ViewChangeError::Quorums(why) => why.fmt(f),
+            ViewChangeError::LimitsNotSpoken(level) => write!(
+                f,
+                "a group at level {level} has the default limits: others take level {}",
+                Level::LIMITS
+            ),
+            ViewChangeError::Limit(why) => why.fmt(f),
             ViewChangeError::QuorumsInMemory => f.write_str(
                 "a group in memory counts by majorities: each node that stops needs another view before it votes again, which takes as \
                  many nodes as the larger quorum",

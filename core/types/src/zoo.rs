@@ -366,6 +366,12 @@ pub enum Plant {
     NotesOfOldView,
     /// The next view counts with the quorums of the one before.
     QuorumsOfOldView,
+    /// How many sessions may be open follows a change of the view once that is decided, a window too early.
+    LimitsAtDecision,
+    /// Who begins with a snapshot has the default limits.
+    LimitsNotInSnapshot,
+    /// How many replies are kept follows the view that is applied, not the one of the slot that is executed.
+    RepliesLimitedAtApply,
     /// Where other acceptors vote than asked quorums were made for, as many as before elect a leader: too few to meet who decides.
     KeptPhaseOneMisses,
     /// As many promises make a leader as votes decide.

@@ -10,10 +10,7 @@ use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::outcome::{outcome_parts, put_outcome, take_outcome};
 use crate::read_level::{level_number, take_level};
 use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
-use crate::view_request::{
-    CHANGE_GROUPS, CHANGE_VIEW, INVITE, JOIN, JOIN_AS_WITNESS, JOIN_SPEAKING, MOVE_LEADER,
-    SET_LEVEL, SET_QUORUMS, SWITCH_ORDERING, put_view_request, take_view_request,
-};
+use crate::view_request::{VIEW_REQUESTS, put_view_request, take_view_request};
 use crate::words::{
     put_attachment, put_broadcast_id, put_command_id, put_digest, put_node, put_secret_hash,
     put_session, put_slot, put_tenancy, put_terms, take_attachment, take_broadcast_id,
@@ -171,6 +168,7 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
         | FromClient::SetLevel { .. }
         | FromClient::SwitchOrdering { .. }
         | FromClient::SetQuorums { .. }
+        | FromClient::SetLimit { .. }
         | FromClient::MoveLeader { .. } => {
             put_view_request(buf, message);
         }
@@ -401,8 +399,7 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             index: r.u32("index")?,
             is_unsafe: r.flag("unsafe skip")?,
         }),
-        tag @ (CHANGE_VIEW | INVITE | JOIN | JOIN_SPEAKING | MOVE_LEADER | CHANGE_GROUPS
-        | JOIN_AS_WITNESS | SET_LEVEL | SET_QUORUMS | SWITCH_ORDERING) => take_view_request(tag, r),
+        tag if VIEW_REQUESTS.contains(&tag) => take_view_request(tag, r),
         tag => Err(WireError::UnknownTag {
             what: "request",
             tag,

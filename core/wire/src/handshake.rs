@@ -14,7 +14,7 @@ use quorate_types::{
 };
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 28;
+pub const VERSION: u16 = 29;
 
 /// The oldest protocol version that this build speaks.
 pub const VERSION_MIN: u16 = 19;

@@ -215,7 +215,7 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
 /// #         members: vec![Member { node: NodeId(1), incarnation: Incarnation(1), address: "h:1".into() }],
 /// #         replicas: NodeSet::only(NodeId(1)), acceptors: NodeSet::only(NodeId(1)),
 /// #         quorums: Quorums::majority(1).unwrap(), window: 8, rejoined: Default::default(),
-/// #         level: Level::UNNAMED, ordering: OrderingName::Paxos, first_ballot: None,
+/// #         level: Level::UNNAMED, ordering: OrderingName::Paxos, first_ballot: None, limits: GroupLimits::default(),
 /// #         persistence: Persistence::Memory,
 /// #         objects: vec![],
 /// #     },

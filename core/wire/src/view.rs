@@ -10,9 +10,9 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    FirstBallot, Incarnation, Level, Member, MemberChange, MemberRole, NodeId, NodeSet, ObjectSpec,
-    OrderingName, Persistence, QuorumRule, QuorumSizes, Quorums, Rejoin, View, ViewChange,
-    ViewNumber,
+    FirstBallot, GroupLimits, Incarnation, Level, LimitChange, Member, MemberChange, MemberRole,
+    NodeId, NodeSet, ObjectSpec, OrderingName, Persistence, QuorumRule, QuorumSizes, Quorums,
+    Rejoin, View, ViewChange, ViewNumber,
 };
 
 /// The bit beside the persistence that says that a level follows: a view of [`Level::UNNAMED`] has the bytes that it had before there
@@ -27,6 +27,9 @@ const QUORUMS_ASKED: u8 = 0x20;
 
 /// The bit beside it that says that who leads it first follows these.
 const NAMES_FIRST: u8 = 0x10;
+
+/// The bit beside it that says that limits other than the defaults follow these.
+const NAMES_LIMITS: u8 = 0x08;
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
@@ -51,28 +54,18 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         Persistence::Disk => 1,
         Persistence::Memory => 2,
     };
-    assert!(
-        view.level >= view.ordering.level(),
-        "a view is at the level of its ordering"
-    );
+    check_level(view);
     let names_level = view.level != Level::UNNAMED;
     let names_ordering = view.ordering != OrderingName::Paxos;
     let is_asked = view.quorums.is_asked();
-    assert!(
-        view.level >= Level::QUORUMS || !is_asked,
-        "a view is at the level of its quorums"
-    );
-    assert!(
-        view.first_ballot.is_none() || view.level >= Level::FIRST_BALLOT,
-        "a view names who leads it first where all read that"
-    );
     let bit = |is_named: bool, bit: u8| if is_named { bit } else { 0 };
     buf.put_u8(
         persistence
             | bit(names_level, NAMES_LEVEL)
             | bit(names_ordering, NAMES_ORDERING)
             | bit(is_asked, QUORUMS_ASKED)
-            | bit(view.first_ballot.is_some(), NAMES_FIRST),
+            | bit(view.first_ballot.is_some(), NAMES_FIRST)
+            | bit(!view.limits.are_default(), NAMES_LIMITS),
     );
     if names_level {
         buf.put_u16_le(view.level.0);
@@ -85,11 +78,34 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     }
     let first = view.first_ballot.iter();
     first.for_each(|first| put_first_ballot(buf, *first));
+    if !view.limits.are_default() {
+        put_limits(buf, view.limits);
+    }
     put_list(buf, &view.objects, |buf, object| {
         put_name(buf, &object.name, NAME_BYTES_MAX);
         put_name(buf, &object.class, NAME_BYTES_MAX);
         put_bytes(buf, &object.arguments);
     });
+}
+
+/// Whoever speaks the level of a view reads all that it has.
+fn check_level(view: &View) {
+    assert!(
+        view.level >= view.ordering.level(),
+        "a view is at the level of its ordering"
+    );
+    assert!(
+        view.level >= Level::QUORUMS || !view.quorums.is_asked(),
+        "a view is at the level of its quorums"
+    );
+    assert!(
+        view.first_ballot.is_none() || view.level >= Level::FIRST_BALLOT,
+        "a view names who leads it first where all read that"
+    );
+    assert!(
+        view.level >= view.limits.level(),
+        "a view is at the level of its limits"
+    );
 }
 
 pub(crate) fn put_first_ballot(buf: &mut BytesMut, first: FirstBallot) {
@@ -102,6 +118,23 @@ pub(crate) fn take_first_ballot(r: &mut Reader<'_>) -> Result<FirstBallot, WireE
         node: take_node(r)?,
         boot: r.u64("start of who leads first")?,
     })
+}
+
+/// Both limits; 0 stands for the default.
+fn put_limits(buf: &mut BytesMut, limits: GroupLimits) {
+    buf.put_u64_le(limits.named_sessions().unwrap_or(0));
+    buf.put_u64_le(limits.named_replies().unwrap_or(0));
+}
+
+fn take_limits(r: &mut Reader<'_>) -> Result<GroupLimits, WireError> {
+    let (sessions, replies) = (r.u64("sessions")?, r.u64("bytes of replies")?);
+    let named = |limit: u64| (limit > 0).then_some(limit);
+    let limits = GroupLimits::named(named(sessions), named(replies));
+    limits
+        .filter(|limits| !limits.are_default())
+        .ok_or(WireError::Inconsistent {
+            what: "limits of a view that no group has, or that need no name",
+        })
 }
 
 pub(crate) fn put_view_change(buf: &mut BytesMut, change: ViewChange) {
@@ -126,6 +159,7 @@ const LEVEL: u8 = 4;
 const ORDERING: u8 = 5;
 const JOINS_AS_WITNESS: u8 = 6;
 const QUORUMS: u8 = 7;
+const LIMIT: u8 = 8;
 
 pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
     match who {
@@ -163,6 +197,10 @@ pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
             buf.put_u8(QUORUMS);
             put_quorum_rule(buf, *rule);
         }
+        MemberChange::Limit(limit) => {
+            buf.put_u8(LIMIT);
+            put_limit(buf, *limit);
+        }
     }
 }
 
@@ -199,6 +237,27 @@ pub(crate) fn take_quorum_rule(r: &mut Reader<'_>) -> Result<QuorumRule, WireErr
             phase2,
             fast: (fast > 0).then_some(fast),
         })),
+    }
+}
+
+const SESSIONS: u8 = 1;
+const REPLIES: u8 = 2;
+
+/// Which limit, and how much it is to be: one that no group has stays one that no group has.
+pub(crate) fn put_limit(buf: &mut BytesMut, limit: LimitChange) {
+    let (tag, much) = match limit {
+        LimitChange::Sessions(count) => (SESSIONS, count),
+        LimitChange::Replies(bytes) => (REPLIES, bytes),
+    };
+    buf.put_u8(tag);
+    buf.put_u64_le(much);
+}
+
+pub(crate) fn take_limit(r: &mut Reader<'_>) -> Result<LimitChange, WireError> {
+    match r.u8("limit")? {
+        SESSIONS => Ok(LimitChange::Sessions(r.u64("sessions")?)),
+        REPLIES => Ok(LimitChange::Replies(r.u64("bytes of replies")?)),
+        tag => Err(WireError::UnknownTag { what: "limit", tag }),
     }
 }
 
@@ -247,6 +306,7 @@ pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, Wir
         LEVEL => MemberChange::Level(Level(r.u16("level")?)),
         ORDERING => MemberChange::Ordering(take_ordering(r)?),
         QUORUMS => MemberChange::Quorums(take_quorum_rule(r)?),
+        LIMIT => MemberChange::Limit(take_limit(r)?),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "member change",
@@ -282,6 +342,7 @@ struct Named {
     /// Quorums were asked for, with so many votes in fast rounds; 0 for the fewest.
     asked: Option<u8>,
     first_ballot: Option<FirstBallot>,
+    limits: GroupLimits,
 }
 
 fn take_named(r: &mut Reader<'_>) -> Result<Named, WireError> {
@@ -311,11 +372,19 @@ fn take_named(r: &mut Reader<'_>) -> Result<Named, WireError> {
             what: "first leader of a view of a level that names none",
         });
     }
+    if has(NAMES_LIMITS) && level < Level::LIMITS {
+        return Err(WireError::Inconsistent {
+            what: "limits of a view that is not at their level",
+        });
+    }
     let asked = has(QUORUMS_ASKED).then(|| r.u8("votes in fast rounds"));
     let asked = asked.transpose()?;
     let first_ballot = has(NAMES_FIRST).then(|| take_first_ballot(r));
     let first_ballot = first_ballot.transpose()?;
-    let persistence = match tag & !(NAMES_LEVEL | NAMES_ORDERING | QUORUMS_ASKED | NAMES_FIRST) {
+    let limits = has(NAMES_LIMITS).then(|| take_limits(r));
+    let limits = limits.transpose()?.unwrap_or_default();
+    let bits = NAMES_LEVEL | NAMES_ORDERING | QUORUMS_ASKED | NAMES_FIRST | NAMES_LIMITS;
+    let persistence = match tag & !bits {
         1 => Persistence::Disk,
         2 => Persistence::Memory,
         _ => {
@@ -329,6 +398,7 @@ fn take_named(r: &mut Reader<'_>) -> Result<Named, WireError> {
         ordering,
         asked,
         first_ballot,
+        limits,
     })
 }
 
@@ -364,6 +434,7 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
         level: named.level,
         ordering: named.ordering,
         first_ballot: named.first_ballot,
+        limits: named.limits,
         persistence: named.persistence,
         objects,
     };

@@ -4,8 +4,8 @@ use crate::WireError;
 use crate::codec::{Reader, put_flag};
 use crate::groups::{put_group_change, take_group_change};
 use crate::view::{
-    put_member, put_ordering, put_quorum_rule, put_view_change, take_member, take_ordering,
-    take_quorum_rule, take_view_change,
+    put_limit, put_member, put_ordering, put_quorum_rule, put_view_change, take_limit, take_member,
+    take_ordering, take_quorum_rule, take_view_change,
 };
 use crate::words::{
     put_levels, put_node, put_secret_hash, take_named_levels, take_node, take_secret,
@@ -14,16 +14,32 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_types::{Duration, FromClient, Level, Levels, MemberRole};
 
-pub(crate) const CHANGE_VIEW: u8 = 10;
-pub(crate) const INVITE: u8 = 12;
-pub(crate) const JOIN: u8 = 13;
-pub(crate) const MOVE_LEADER: u8 = 14;
-pub(crate) const CHANGE_GROUPS: u8 = 15;
-pub(crate) const SET_LEVEL: u8 = 16;
-pub(crate) const JOIN_SPEAKING: u8 = 17;
-pub(crate) const SWITCH_ORDERING: u8 = 18;
-pub(crate) const JOIN_AS_WITNESS: u8 = 19;
-pub(crate) const SET_QUORUMS: u8 = 20;
+const CHANGE_VIEW: u8 = 10;
+const INVITE: u8 = 12;
+const JOIN: u8 = 13;
+const MOVE_LEADER: u8 = 14;
+const CHANGE_GROUPS: u8 = 15;
+const SET_LEVEL: u8 = 16;
+const JOIN_SPEAKING: u8 = 17;
+const SWITCH_ORDERING: u8 = 18;
+const JOIN_AS_WITNESS: u8 = 19;
+const SET_QUORUMS: u8 = 20;
+const SET_LIMIT: u8 = 21;
+
+/// The requests of this file.
+pub(crate) const VIEW_REQUESTS: [u8; 11] = [
+    CHANGE_VIEW,
+    INVITE,
+    JOIN,
+    MOVE_LEADER,
+    CHANGE_GROUPS,
+    SET_LEVEL,
+    JOIN_SPEAKING,
+    SWITCH_ORDERING,
+    JOIN_AS_WITNESS,
+    SET_QUORUMS,
+    SET_LIMIT,
+];
 
 // Longer than a screen: one arm a message.
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
@@ -102,6 +118,16 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             put_view_change(buf, *change);
             put_quorum_rule(buf, *rule);
         }
+        FromClient::SetLimit {
+            request,
+            change,
+            limit,
+        } => {
+            buf.put_u8(SET_LIMIT);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
+            put_limit(buf, *limit);
+        }
         FromClient::MoveLeader { request, node } => {
             buf.put_u8(MOVE_LEADER);
             buf.put_u64_le(*request);
@@ -159,6 +185,11 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             request: r.u64("request number")?,
             change: take_view_change(r)?,
             rule: take_quorum_rule(r)?,
+        }),
+        SET_LIMIT => Ok(FromClient::SetLimit {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+            limit: take_limit(r)?,
         }),
         MOVE_LEADER => Ok(FromClient::MoveLeader {
             request: r.u64("request number")?,

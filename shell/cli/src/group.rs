@@ -108,7 +108,7 @@ impl GroupAccess {
         self.connected(timeout, false)
     }
 
-    /// One that waits for no session, for reads of any state.
+    /// One that waits for no session, for reads of any state and requests of operators.
     pub(crate) fn connect_for_any_state(&self, timeout: Duration) -> Result<Client, CliError> {
         self.connected(timeout, true)
     }

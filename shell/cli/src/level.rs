@@ -7,7 +7,7 @@ use crate::status;
 use crate::view_deciding::perform;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{GroupLimits, Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -68,23 +68,7 @@ impl LevelPlan {
             ))
             .advise("switch to paxos first: quorate view switch --ordering paxos"));
         }
-        if level < Level::QUORUMS && view.counts().is_some_and(|quorums| quorums.is_asked()) {
-            return Err(CliError::conflict(format!(
-                "view {} has the quorums {}, which take level {}: nothing has changed",
-                view.number,
-                view.quorums.rule,
-                Level::QUORUMS
-            ))
-            .advise("go back to majorities first: quorate view set quorums=majority"));
-        }
-        if level < Level::WITNESSES && view.replicas.len() < view.members.len() {
-            return Err(CliError::conflict(format!(
-                "view {} has witnesses, which take level {}: nothing has changed",
-                view.number,
-                Level::WITNESSES
-            ))
-            .advise("let them leave first: quorate view remove NODE"));
-        }
+        refuse_below(level, &view)?;
         let groups = document["groups"].as_array().into_iter().flatten();
         let began_above = groups.filter(|group| group["first_level"].is_u64());
         let began_above: Vec<&str> = began_above
@@ -228,6 +212,40 @@ fn heard(node: &Value) -> Spoken {
         Some(levels) => Spoken::Speaks(levels),
         None => Spoken::Unnamed,
     }
+}
+
+/// Refuses a level that is below what the view has.
+fn refuse_below(level: Level, view: &ViewStatus) -> Result<(), CliError> {
+    if level < Level::QUORUMS && view.counts().is_some_and(|quorums| quorums.is_asked()) {
+        return Err(CliError::conflict(format!(
+            "view {} has the quorums {}, which take level {}: nothing has changed",
+            view.number,
+            view.quorums.rule,
+            Level::QUORUMS
+        ))
+        .advise("go back to majorities first: quorate view set quorums=majority"));
+    }
+    if level < Level::LIMITS && !view.limits.are_default() {
+        return Err(CliError::conflict(format!(
+                "view {} has other limits than the defaults, which take level {}: nothing has changed",
+                view.number,
+                Level::LIMITS
+            ))
+            .advise(format!(
+                "go back to the defaults first: quorate view set sessions={}, quorate view set replies={}",
+                GroupLimits::SESSIONS_DEFAULT,
+                GroupLimits::REPLIES_DEFAULT
+            )));
+    }
+    if level < Level::WITNESSES && view.replicas.len() < view.members.len() {
+        return Err(CliError::conflict(format!(
+            "view {} has witnesses, which take level {}: nothing has changed",
+            view.number,
+            Level::WITNESSES
+        ))
+        .advise("let them leave first: quorate view remove NODE"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

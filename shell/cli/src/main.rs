@@ -25,6 +25,7 @@ mod lab;
 mod late_progress;
 mod leader;
 mod level;
+mod limits;
 mod lone_node;
 mod methods;
 mod moment;

@@ -3,13 +3,14 @@
 use crate::error::CliError;
 use crate::group::GroupArgs;
 use crate::leader::{self, MoveLeaderArgs};
+use crate::limits;
 use crate::print;
 use crate::quorums::tolerated;
 use crate::seconds;
 use crate::status;
 use crate::view_change::{self, Change};
 use clap::{Args, Subcommand};
-use quorate_node::{MemberStatus, QuorumsStatus};
+use quorate_node::{LimitsStatus, MemberStatus, QuorumsStatus};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -45,6 +46,7 @@ struct Shown {
     first_slot: u64,
     ordering: String,
     quorums: QuorumsStatus,
+    limits: LimitsStatus,
     window: u64,
     level: u16,
     members: Vec<MemberStatus>,
@@ -70,6 +72,7 @@ fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
         first_slot: view.first_slot,
         ordering: view.ordering,
         quorums: view.quorums,
+        limits: view.limits,
         window: view.window,
         level: view.level,
         members: view.members,
@@ -105,7 +108,7 @@ fn table(view: &Shown) -> String {
         writeln!(text, "{node:<5} {incarnation:<12} {roles:<18} {address}")
             .expect("a string takes everything");
     }
-    text
+    text + &limits::told(view.limits)
 }
 
 #[cfg(test)]
@@ -125,6 +128,7 @@ mod tests {
             first_slot: 1025,
             ordering: "paxos".to_owned(),
             quorums: QuorumsStatus::default(),
+            limits: LimitsStatus::default(),
             window: 1024,
             level: 20,
             members: vec![

@@ -7,6 +7,7 @@ use self::settings::{Setting, setting};
 use crate::error::CliError;
 use crate::group::{GroupAccess, GroupArgs};
 use crate::level::LevelPlan;
+use crate::limits::LimitPlan;
 use crate::ordering::{OrderingArg, OrderingPlan};
 use crate::print;
 use crate::quorums::{QuorumsPlan, tolerated, voting};
@@ -62,10 +63,13 @@ pub(crate) enum Change {
         how: HowArgs,
     },
     /// Change a setting of the view: window=SLOTS, how many slots may run ahead of what the replicas have applied, 1 to 16384;
-    /// level=N, what every member must speak; or quorums=PHASE1,PHASE2, how many acceptors elect a leader and how many decide.
+    /// level=N, what every member must speak; quorums=PHASE1,PHASE2, how many acceptors elect a leader and how many decide; sessions=COUNT,
+    /// how many sessions may be open; or replies=BYTES, how much the sessions keep of large replies together.
     ///
     /// Of five acceptors, quorums=4,2 lets calls go on while three are gone, as long as the leader is not one of them; another leader is
     /// elected by four. fast_paxos takes a third number, for fast rounds: quorums=4,2,5. quorums=majority is what every group has at first.
+    /// Where more sessions are open than may be from then on, none is closed, and none opened until there are fewer. Large replies that have
+    /// no room any more are dropped with the next call: a client that asks for one again is told that it was executed.
     /// A level is set only where all members are up and speak it; see docs/upgrades.md. The command ends when no node asks for another
     /// level any more: with a lower one than before, that is once what was decided at the higher one is in snapshots.
     Set {
@@ -193,6 +197,15 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     } = change
     {
         return set_quorums(*rule, how, &access, as_json);
+    }
+    if let Change::Set {
+        setting: Setting::Limit(limit),
+        ..
+    } = change
+    {
+        let patience = seconds::duration(how.timeout);
+        let plan = LimitPlan::read(*limit, &access)?;
+        return plan.run(&access, patience, (how.dry_run, as_json));
     }
     if let Change::Switch { ordering, .. } = change {
         return switch(ordering.name(), how, &access, as_json);
@@ -365,7 +378,7 @@ impl Plan {
                 plan.remove(*old, &members)?;
             }
             Change::Set {
-                setting: Setting::Level(_) | Setting::Quorums(_),
+                setting: Setting::Level(_) | Setting::Quorums(_) | Setting::Limit(_),
                 ..
             }
             | Change::Switch { .. } => unreachable!("they have plans of their own"),

@@ -21,7 +21,11 @@ pub(crate) fn perform(
     (number, change): (u64, &Operation),
 ) -> Result<u64, CliError> {
     let until = Instant::now() + timeout;
-    let client = access.connect(timeout)?;
+    let client = match change {
+        // It may be the only way to a session: there may be as many as there can be.
+        Operation::SetLimit { .. } => access.connect_for_any_state(timeout)?,
+        _ => access.connect(timeout)?,
+    };
     let is_newest = || -> Result<bool, CliError> {
         let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
         Ok(view.number == number)
@@ -98,7 +102,7 @@ fn refused(error: CallError, number: u64) -> CliError {
         ))
         .advise("look at `quorate status`: every member must be up, with a version that speaks the level"),
         CallError::Invalid(CallCause::NoSuchView) => CliError::conflict(format!(
-            "view {number} is not changed so: a node that is named is no member, or is one already, or its quorums cannot be. Nothing has changed"
+            "view {number} is not changed so: a node that is named is no member, or is one already, or its quorums or limits cannot be. Nothing has changed"
         ))
         .advise("look at `quorate view show`"),
         CallError::OutcomeUnknown(_) => CliError::call(error).advise(look),

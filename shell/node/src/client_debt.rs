@@ -26,6 +26,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::SetLevel { .. }
         | FromClient::SwitchOrdering { .. }
         | FromClient::SetQuorums { .. }
+        | FromClient::SetLimit { .. }
         | FromClient::ChangeView { .. } => 4,
     }
 }

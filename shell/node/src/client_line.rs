@@ -194,6 +194,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::SetLevel { .. }
             | FromClient::SwitchOrdering { .. }
             | FromClient::SetQuorums { .. }
+            | FromClient::SetLimit { .. }
             | FromClient::ChangeView { .. },
         )
         | Err(_) => 0,

@@ -2,7 +2,7 @@
 
 use crate::config::{MemberConfig, ObjectConfig, PersistConfig};
 use crate::{NodeConfig, quorums_word};
-use quorate_types::{Level, Member, NodeSet, Persistence, Slot, View, ViewNumber};
+use quorate_types::{GroupLimits, Level, Member, NodeSet, Persistence, Slot, View, ViewNumber};
 use quorate_wire::SPEAKS;
 use std::collections::BTreeMap;
 
@@ -21,6 +21,7 @@ impl NodeConfig {
         let nodes: NodeSet = members.iter().map(|member| member.node).collect();
         View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(1),
             first_slot: Slot(1),
             members,

@@ -116,7 +116,10 @@ fn of_the_new_group(decided: Slot, batch: &Batch) -> Batch {
             *first = None;
             if matches!(
                 who.as_ref(),
-                MemberChange::Level(_) | MemberChange::Ordering(_) | MemberChange::Quorums(_)
+                MemberChange::Level(_)
+                    | MemberChange::Ordering(_)
+                    | MemberChange::Quorums(_)
+                    | MemberChange::Limit(_)
             ) {
                 // Every build reads this one.
                 **who = MemberChange::Same;

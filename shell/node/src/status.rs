@@ -5,6 +5,7 @@ use crate::drift::DriftStatus;
 use crate::groups::GroupStatus;
 use crate::journal::Journal;
 use crate::limits::{CURRENT_WITHIN, TRIM_WAIT_TOLD};
+use crate::limits_status::LimitsStatus;
 use crate::multicasting::MulticastReport;
 use crate::node::Node;
 use crate::observing::Observing;
@@ -201,6 +202,9 @@ pub struct ViewStatus {
     /// How many of them each phase needs.
     #[serde(default)]
     pub quorums: QuorumsStatus,
+    /// Limits that what is replicated depends on.
+    #[serde(default)]
+    pub limits: LimitsStatus,
     /// ω.
     pub window: u64,
     /// What every member speaks.
@@ -528,6 +532,7 @@ fn view_status(view: &View) -> ViewStatus {
         replicas: view.replicas.iter().map(|node| node.0).collect(),
         acceptors: view.acceptors.iter().map(|node| node.0).collect(),
         quorums: QuorumsStatus::of(view),
+        limits: LimitsStatus::of(view.limits),
         window: view.window,
         level: view.level.0,
         persist: match view.persistence {

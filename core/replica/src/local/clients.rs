@@ -127,30 +127,10 @@ impl<O: Ordering> Replica<O> {
                 };
                 self.client_change_view((from, request), (change, who), out);
             }
-            FromClient::SetLevel {
-                request,
-                change,
-                level,
-            } => {
-                let who = MemberChange::Level(level);
-                self.client_change_view((from, request), (change, who), out);
-            }
-            FromClient::SwitchOrdering {
-                request,
-                change,
-                ordering,
-            } => {
-                let who = MemberChange::Ordering(ordering);
-                self.client_change_view((from, request), (change, who), out);
-            }
-            FromClient::SetQuorums {
-                request,
-                change,
-                rule,
-            } => {
-                let who = MemberChange::Quorums(rule);
-                self.client_change_view((from, request), (change, who), out);
-            }
+            FromClient::SetLevel { .. }
+            | FromClient::SwitchOrdering { .. }
+            | FromClient::SetQuorums { .. }
+            | FromClient::SetLimit { .. } => self.client_sets(from, &message, out),
             FromClient::MoveLeader { request, node } => {
                 self.client_move_leader((from, request), node, out);
             }
@@ -263,7 +243,7 @@ impl<O: Ordering> Replica<O> {
         if sessions.knows(hash) {
             return Ok(());
         }
-        let free = sessions.room().saturating_sub(self.opens.len());
+        let free = self.replicated.room().saturating_sub(self.opens.len());
         self.line.admit(now, hash, free)
     }
 
@@ -359,8 +339,9 @@ impl<O: Ordering> Replica<O> {
         }
         // The client cannot acknowledge more before its lowest call has an answer.
         let is_lowest = id.sequence == acknowledged + 1;
-        let kept = &self.replicated.kept;
-        if admission == Admission::New && !is_lowest && kept.is_too_much(id.session, acknowledged) {
+        let (kept, most) = (&self.replicated.kept, self.replicated.replies_max());
+        let above = (id.session, acknowledged);
+        if admission == Admission::New && !is_lowest && kept.is_too_much(above, most) {
             return Err(Refusal::Overloaded);
         }
         match admission {

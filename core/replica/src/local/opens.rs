@@ -63,8 +63,10 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         let (slot, wall) = (self.replicated.applied, self.replicated.stamp.wall.0);
+        let capacity = self.replicated.sessions_max();
         let sessions = &mut self.replicated.sessions;
-        match sessions.open((hash, tenant), terms, session, slot, wall) {
+        let place = (session, capacity);
+        match sessions.open((hash, tenant), terms, place, slot, wall) {
             Opening::Opened(session) => self.has_session(hash, session, out),
             Opening::Full => {
                 if let Some(Opener { to, .. }) = self.opens.remove(&hash) {

@@ -11,9 +11,9 @@ use crate::{Output, PeerMessage, Replica, Snapshots};
 use quorate_ordering::{Event, Lane, LinkState, Ordering, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, CommandId, ConnectionId, Duration, FirstBallot, Level, LinkEpoch, MemberChange,
-    NodeId, NodeSet, Persistence, Refusal, SecretHash, Slot, Time, ToClient, View, ViewChange,
-    ViewChangeError, ViewNumber, Wall,
+    Ask, Body, CommandId, ConnectionId, Duration, FirstBallot, FromClient, Level, LimitChange,
+    LimitError, LinkEpoch, MemberChange, NodeId, NodeSet, Persistence, Refusal, SecretHash, Slot,
+    Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
 };
 
 /// A client that waits until a view is in force.
@@ -65,6 +65,39 @@ impl<O: Ordering> Replica<O> {
         self.submit(purpose, Body::ChangeView { change, who, first });
     }
 
+    /// An operator changes something of the view that is nobody's: all stay who they are.
+    pub(crate) fn client_sets(
+        &mut self,
+        from: ConnectionId,
+        message: &FromClient,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let (request, change, who) = match *message {
+            FromClient::SetLevel {
+                request,
+                change,
+                level,
+            } => (request, change, MemberChange::Level(level)),
+            FromClient::SwitchOrdering {
+                request,
+                change,
+                ordering,
+            } => (request, change, MemberChange::Ordering(ordering)),
+            FromClient::SetQuorums {
+                request,
+                change,
+                rule,
+            } => (request, change, MemberChange::Quorums(rule)),
+            FromClient::SetLimit {
+                request,
+                change,
+                limit,
+            } => (request, change, MemberChange::Limit(limit)),
+            _ => unreachable!("called for these requests"),
+        };
+        self.client_change_view((from, request), (change, who), out);
+    }
+
     /// Who leads now, as the first leader of the view that a change leads to: it needs no phase 1 there, if it still leads at the end
     /// of this view. Claim mp-90.
     pub(crate) fn first_ballot(&self) -> Option<FirstBallot> {
@@ -84,9 +117,10 @@ impl<O: Ordering> Replica<O> {
     /// Claim rp-140. Whether a change would change nothing but the log, of which the newest form is read by fewer builds.
     fn is_so_already(&self, who: &MemberChange) -> bool {
         match who {
-            MemberChange::Level(_) | MemberChange::Ordering(_) | MemberChange::Quorums(_) => {
-                self.view().has(who)
-            }
+            MemberChange::Level(_)
+            | MemberChange::Ordering(_)
+            | MemberChange::Quorums(_)
+            | MemberChange::Limit(_) => self.view().has(who),
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Joins { .. }
@@ -94,8 +128,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The view that a change leads to which is decided in `slot`. Only who is invited joins, and a level is not set that members
-    /// need not read all with which the group goes on.
+    /// The view that a change leads to which is decided in `slot`. Only who is invited joins, a level is not set that members
+    /// need not read all with which the group goes on, and the group keeps no fewer replies than one session.
     fn view_after(
         &self,
         slot: Slot,
@@ -112,13 +146,20 @@ impl<O: Ordering> Replica<O> {
             MemberChange::Level(level) if *level < self.replicated.groups.level() => {
                 Err(ViewChangeError::GroupsNotSpoken(*level))
             }
+            // The newest reply of a session has room.
+            MemberChange::Limit(LimitChange::Replies(bytes))
+                if *bytes < self.config.kept.session_bytes as u64 =>
+            {
+                Err(ViewChangeError::Limit(LimitError::Replies(*bytes)))
+            }
             MemberChange::Same
             | MemberChange::Returns(_)
             | MemberChange::Joins { .. }
             | MemberChange::Leaves(_)
             | MemberChange::Level(_)
             | MemberChange::Ordering(_)
-            | MemberChange::Quorums(_) => Ok(view),
+            | MemberChange::Quorums(_)
+            | MemberChange::Limit(_) => Ok(view),
         }
     }
 
@@ -487,6 +528,7 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
         ViewChangeError::OrderingNotSpoken(..)
         | ViewChangeError::WitnessesNotSpoken(_)
         | ViewChangeError::QuorumsNotSpoken(_)
+        | ViewChangeError::LimitsNotSpoken(_)
         | ViewChangeError::GroupsNotSpoken(_) => Refusal::LevelNotSpoken,
         ViewChangeError::NoAcceptors
         | ViewChangeError::OnlyWitnesses
@@ -497,6 +539,7 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
         | ViewChangeError::Address(_)
         | ViewChangeError::Quorums(_)
         | ViewChangeError::QuorumsInMemory
+        | ViewChangeError::Limit(_)
         | ViewChangeError::Window(_) => Refusal::NoSuchView,
     }
 }

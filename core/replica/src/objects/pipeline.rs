@@ -26,6 +26,8 @@ pub(crate) struct Calls {
     pub(crate) freed_before: Vec<Freed>,
     /// Kept replies that this slot frees.
     pub(crate) freed: Vec<Freed>,
+    /// Bytes of replies that may be kept by the view that governs the slot.
+    pub(crate) replies_max: usize,
 }
 
 /// The next work for the objects.
@@ -369,6 +371,7 @@ mod tests {
                 skipped: Vec::new(),
                 freed_before: Vec::new(),
                 freed: Vec::new(),
+                replies_max: usize::MAX,
             }));
         }
         pipeline

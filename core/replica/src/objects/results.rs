@@ -76,11 +76,15 @@ impl<O: Ordering> Replica<O> {
 
     /// Counts the replies of a slot. Returns those for which there is no more room.
     fn keep_replies(&mut self, calls: &Calls, results: &SlotResults) -> Vec<CommandId> {
+        let most = match planted(Plant::RepliesLimitedAtApply) {
+            true => self.replicated.replies_max(),
+            false => calls.replies_max,
+        };
         let kept = &mut self.replicated.kept;
         for freed in &calls.freed_before {
             kept.free(*freed);
         }
-        let mut dropped = Vec::new();
+        let mut dropped = kept.limit(most);
         for (place, id) in calls.calls() {
             if let Some(outcome) = results.steps[place].outcome() {
                 dropped.extend(kept.keep(id, outcome));

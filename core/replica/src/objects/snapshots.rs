@@ -11,7 +11,6 @@ use crate::objects::pipeline::Work;
 use crate::objects::repeating::Repeating;
 use crate::objects::turns::{Elsewhere, Round};
 use crate::replicated::Frozen;
-use crate::replicated::kept::KeptReplies;
 use crate::replicated::sessions::{self, Table};
 use crate::{CheckpointPolicy, Output, Replica, SnapshotCore, Snapshots};
 use quorate_ordering::{Event, Ordering, Role};
@@ -442,7 +441,8 @@ impl<O: Ordering> Replica<O> {
                 self.checkpoints.forget_own();
             }
             self.replicated.sessions.merge(&core.sessions);
-            self.replicated.kept = KeptReplies::restored(self.config.kept, &core.sessions);
+            self.replicated
+                .restore_kept(self.config.kept, &core.sessions);
             self.checkpoints.passed(slot);
             if let Some(table) = self.checkpoints.frozen_table(slot) {
                 sessions::merge(table, &core.sessions);

@@ -181,7 +181,7 @@ fn member(
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use quorate_types::{Member, NodeSet, Persistence, Quorums, ViewNumber, Wall};
+    use quorate_types::{GroupLimits, Member, NodeSet, Persistence, Quorums, ViewNumber, Wall};
     use std::collections::BTreeMap;
 
     fn view(members: &[u16]) -> View {
@@ -193,6 +193,7 @@ mod tests {
         let nodes: NodeSet = members.iter().copied().map(NodeId).collect();
         View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: members.iter().map(member).collect(),

@@ -2,7 +2,8 @@
 //!
 //! Replies are kept when calls are executed, and acknowledged when the log is applied, which may be ahead by more on one
 //! replica than on another. So this ledger follows the slots in the order of execution: it depends on the log alone, all
-//! replicas drop the same replies, and a snapshot's sessions are enough to go on from.
+//! replicas drop the same replies, and a snapshot's sessions are enough to go on from. For the same reason another limit holds from
+//! the first slot on that is executed in its view, however far the log is applied, and what is too much goes then.
 
 use crate::limits::WOKEN_BYTES;
 use crate::{KeptLimits, ReplyImage, ReplyState, SessionImage};
@@ -50,7 +51,8 @@ impl KeptReplies {
         }
     }
 
-    /// What the sessions of a snapshot keep.
+    /// What the sessions of a snapshot keep. That may be too much by a limit that is new with the next slot: it goes when that is executed,
+    /// as it does where no snapshot was restored.
     pub(crate) fn restored(limits: KeptLimits, images: &[SessionImage]) -> KeptReplies {
         let mut kept = KeptReplies::new(limits);
         for image in images {
@@ -69,7 +71,15 @@ impl KeptReplies {
                 }
             }
         }
+        kept.limits.group_bytes = limits.group_bytes.max(kept.bytes);
         kept
+    }
+
+    /// So much is kept from here on. Returns the replies that are dropped for it.
+    pub(crate) fn limit(&mut self, group_bytes: usize) -> Vec<CommandId> {
+        self.limits.group_bytes = group_bytes;
+        // Of one that is lowered nobody's reply is the newest.
+        self.shrink(CommandId::default())
     }
 
     /// A reply is kept. Returns the replies that are dropped for it: of its own session, of the whole group those of the session
@@ -98,7 +108,15 @@ impl KeptReplies {
         while self.of(session) > self.limits.session_bytes {
             dropped.extend(self.drop_first(session, newest));
         }
+        dropped.extend(self.shrink(newest));
+        dropped
+    }
+
+    /// Drops replies of the session that holds most, until all of them have room.
+    fn shrink(&mut self, newest: CommandId) -> Vec<CommandId> {
+        let mut dropped = Vec::new();
         while self.bytes > self.limits.group_bytes
+            && !planted(Plant::KeptRepliesUnbounded)
             && let Some((_, Reverse(largest))) = self.order.last().copied()
         {
             dropped.extend(self.drop_first(largest, newest));
@@ -176,10 +194,14 @@ impl KeptReplies {
         self.held.get(&session).map_or(0, |held| held.bytes)
     }
 
-    /// Whether a client must acknowledge replies before it may have more of them.
-    pub(crate) fn is_too_much(&self, session: SessionId, acknowledged: u64) -> bool {
+    /// Whether a client must acknowledge replies before it may have more of them, where all sessions may keep `group_bytes`.
+    pub(crate) fn is_too_much(
+        &self,
+        (session, acknowledged): (SessionId, u64),
+        group_bytes: usize,
+    ) -> bool {
         let unacknowledged = self.above(session, acknowledged);
-        let is_crowded = self.bytes > self.limits.group_bytes / 8;
+        let is_crowded = self.bytes > group_bytes / 8;
         unacknowledged > self.limits.session_bytes / 2
             || is_crowded && unacknowledged > self.limits.session_bytes / 16
     }

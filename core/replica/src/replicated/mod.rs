@@ -15,7 +15,7 @@ pub(crate) mod snapshot;
 pub(crate) mod views;
 pub(crate) mod window;
 
-use crate::{KeptLimits, SnapshotCore};
+use crate::{KeptLimits, SessionImage, SnapshotCore};
 use expiry::Lead;
 use groups::Groups;
 use invitations::Invitations;
@@ -43,6 +43,14 @@ pub(crate) struct Replicated {
     pub(crate) groups: Groups,
     /// Replies after the last executed slot, not the last applied one.
     pub(crate) kept: KeptReplies,
+    defaults: Defaults,
+}
+
+/// The limits where a view names none.
+#[derive(Clone, Copy, Debug)]
+struct Defaults {
+    sessions: usize,
+    replies: usize,
 }
 
 /// The state as it was after one slot, while outcomes of slots up to it are still written into it.
@@ -64,7 +72,7 @@ impl Replicated {
         Replicated {
             applied: Slot::ZERO,
             stamp: Stamp::default(),
-            sessions: Sessions::new(sessions_max),
+            sessions: Sessions::new(),
             lead: Lead::default(),
             poison: PoisonCalls::default(),
             reset: LastReset::default(),
@@ -72,6 +80,10 @@ impl Replicated {
             invitations: Invitations::default(),
             groups: Groups::default(),
             kept: KeptReplies::new(kept),
+            defaults: Defaults {
+                sessions: sessions_max,
+                replies: kept.group_bytes,
+            },
         }
     }
 
@@ -81,10 +93,10 @@ impl Replicated {
         kept: KeptLimits,
         (core, own): (&SnapshotCore, &View),
     ) -> Replicated {
-        Replicated {
+        let mut restored = Replicated {
             applied: core.slot,
             stamp: core.stamp,
-            sessions: Sessions::restored(sessions_max, &core.sessions),
+            sessions: Sessions::restored(&core.sessions),
             lead: Lead {
                 ballot: core.lead_ballot,
                 slot: core.lead_slot,
@@ -94,8 +106,47 @@ impl Replicated {
             views: Views::restored(core, own),
             invitations: Invitations::restored(&core.invitations),
             groups: Groups::restored(&core.groups),
-            kept: KeptReplies::restored(kept, &core.sessions),
-        }
+            kept: KeptReplies::new(kept),
+            defaults: Defaults {
+                sessions: sessions_max,
+                replies: kept.group_bytes,
+            },
+        };
+        restored.restore_kept(kept, &core.sessions);
+        restored
+    }
+
+    /// The objects have the state of a snapshot, and of replies they have what its sessions keep.
+    pub(crate) fn restore_kept(&mut self, limits: KeptLimits, sessions: &[SessionImage]) {
+        let group_bytes = self.replies_max();
+        self.kept = KeptReplies::restored(
+            KeptLimits {
+                group_bytes,
+                ..limits
+            },
+            sessions,
+        );
+    }
+
+    /// How many sessions may be open after the next slot. Claim rp-152.
+    pub(crate) fn sessions_max(&self) -> usize {
+        let view = match self.views.next() {
+            Some(next) if planted(Plant::LimitsAtDecision) => next,
+            Some(_) | None => self.views.current(),
+        };
+        let named = view.limits.named_sessions();
+        named.map_or(self.defaults.sessions, |named| named as usize)
+    }
+
+    /// Bytes of replies that may be kept once the next slot is executed. Claim rp-153.
+    pub(crate) fn replies_max(&self) -> usize {
+        let named = self.views.current().limits.named_replies();
+        named.map_or(self.defaults.replies, |named| named as usize)
+    }
+
+    /// How many more sessions may be opened.
+    pub(crate) fn room(&self) -> usize {
+        self.sessions_max().saturating_sub(self.sessions.len())
     }
 
     /// Takes over a batch's stamp as the objects see it.

@@ -42,21 +42,18 @@ pub(crate) struct Sessions {
     table: Table,
     /// Invariant: has each session of the table exactly once.
     hashes: BTreeMap<SecretHash, SessionId>,
-    capacity: usize,
 }
 
 impl Sessions {
-    pub(crate) fn new(capacity: usize) -> Sessions {
-        assert!(capacity > 0, "a group without sessions serves nobody");
+    pub(crate) fn new() -> Sessions {
         Sessions {
             table: Table::new(),
             hashes: BTreeMap::new(),
-            capacity,
         }
     }
 
-    pub(crate) fn restored(capacity: usize, images: &[SessionImage]) -> Sessions {
-        let mut sessions = Sessions::new(capacity);
+    pub(crate) fn restored(images: &[SessionImage]) -> Sessions {
+        let mut sessions = Sessions::new();
         for image in images {
             let session = Session::restored(image);
             sessions.hashes.insert(image.hash, image.id);
@@ -77,13 +74,13 @@ impl Sessions {
         self.table.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// Opens a session, if there is room for one more. No other session is evicted: each open one may have been
-    /// promised the whole expiry time. A client that asks again with its secret, perhaps elsewhere, gets one session.
+    /// Opens a session as `id`, unless `capacity` are open. No other session is evicted: each open one may have been
+    /// promised the whole expiry time, so that more of them are open where fewer are to be than before. A client that asks again with its secret, perhaps elsewhere, gets one session.
     pub(crate) fn open(
         &mut self,
         (hash, tenant): (SecretHash, SecretHash),
         terms: SessionTerms,
-        id: SessionId,
+        (id, capacity): (SessionId, usize),
         slot: Slot,
         wall: u64,
     ) -> Opening {
@@ -97,11 +94,11 @@ impl Sessions {
             }
             return Opening::Opened(opened);
         }
-        if self.is_full() && !planted(Plant::FullTableEvicts) {
+        assert!(capacity > 0, "a group without sessions serves nobody");
+        let is_full = self.table.len() >= capacity;
+        if is_full && !planted(Plant::FullTableEvicts) {
             return Opening::Full;
-        } else if self.is_full()
-            && let Some((first, _)) = self.table.first_key_value()
-        {
+        } else if is_full && let Some((first, _)) = self.table.first_key_value() {
             self.close(*first);
         }
         let session = Session::opened((hash, tenant), terms, slot, wall);
@@ -142,16 +139,6 @@ impl Sessions {
         Some((id, self.session(id)?))
     }
 
-    /// How many more sessions may be opened.
-    pub(crate) fn room(&self) -> usize {
-        self.capacity - self.table.len().min(self.capacity)
-    }
-
-    /// Says whether as many sessions as may be are open.
-    fn is_full(&self) -> bool {
-        self.table.len() >= self.capacity
-    }
-
     /// Says whether the client with this secret has a session.
     pub(crate) fn knows(&self, hash: SecretHash) -> bool {
         self.hashes.contains_key(&hash)
@@ -190,7 +177,6 @@ impl Sessions {
     }
 
     pub(crate) fn check(&self) {
-        assert!(self.table.len() <= self.capacity);
         assert_eq!(self.hashes.len(), self.table.len());
         self.table.values().for_each(|session| session.check());
     }
@@ -254,8 +240,8 @@ mod tests {
 
     #[test]
     fn one_client_of_several_resumes_a_session_and_copies_change_nothing() {
-        let mut sessions = Sessions::new(2);
-        sessions.open(known_by(1), TERMS, SessionId(1), Slot(1), 0);
+        let mut sessions = Sessions::new();
+        sessions.open(known_by(1), TERMS, (SessionId(1), 2), Slot(1), 0);
         let (first, second) = (Tenancy::FIRST, Tenancy::FIRST.next().unwrap());
         let mut resume =
             |tenant, after, slot| sessions.resume(SessionId(1), tenant, after, (Slot(slot), 0));
@@ -268,7 +254,7 @@ mod tests {
         );
         // A copy of an earlier resume that was ordered late.
         assert_eq!(resume(hash(8), first, 6), Resumption::Late);
-        sessions.open(known_by(1), TERMS, SessionId(2), Slot(7), 0);
+        sessions.open(known_by(1), TERMS, (SessionId(2), 2), Slot(7), 0);
         let active = sessions.session(SessionId(1)).map(|known| known.active);
         assert_eq!(active, Some(Slot(5)));
         sessions.close(SessionId(1));
@@ -279,43 +265,43 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_no_session_until_one_ends() {
-        let mut sessions = Sessions::new(2);
+        let mut sessions = Sessions::new();
         for id in 1..=2 {
-            let opening = sessions.open(known_by(id), TERMS, SessionId(id), Slot(id), 0);
+            let opening = sessions.open(known_by(id), TERMS, (SessionId(id), 2), Slot(id), 0);
             assert_eq!(opening, Opening::Opened(SessionId(id)));
         }
-        let refused = sessions.open(known_by(3), TERMS, SessionId(3), Slot(3), 0);
+        let refused = sessions.open(known_by(3), TERMS, (SessionId(3), 2), Slot(3), 0);
         assert_eq!(refused, Opening::Full);
         assert!(sessions.session(SessionId(1)).is_some());
         sessions.close(SessionId(2));
-        let opening = sessions.open(known_by(3), TERMS, SessionId(4), Slot(4), 0);
+        let opening = sessions.open(known_by(3), TERMS, (SessionId(4), 2), Slot(4), 0);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
 
     #[test]
     fn who_asks_twice_has_one_session_and_keeps_it_active() {
-        let mut sessions = Sessions::new(2);
-        sessions.open(known_by(7), TERMS, SessionId(1), Slot(1), 0);
-        let opening = sessions.open(known_by(7), TERMS, SessionId(2), Slot(5), 3);
+        let mut sessions = Sessions::new();
+        sessions.open(known_by(7), TERMS, (SessionId(1), 2), Slot(1), 0);
+        let opening = sessions.open(known_by(7), TERMS, (SessionId(2), 2), Slot(5), 3);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         assert_eq!(sessions.len(), 1);
         let active = sessions.session(SessionId(1)).map(|known| known.active);
         assert_eq!(active, Some(Slot(5)));
         let images = images(&sessions.freeze());
-        let mut sessions = Sessions::restored(2, &images);
-        let opening = sessions.open(known_by(7), TERMS, SessionId(3), Slot(6), 4);
+        let mut sessions = Sessions::restored(&images);
+        let opening = sessions.open(known_by(7), TERMS, (SessionId(3), 2), Slot(6), 4);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         sessions.close(SessionId(1));
-        let opening = sessions.open(known_by(7), TERMS, SessionId(4), Slot(7), 5);
+        let opening = sessions.open(known_by(7), TERMS, (SessionId(4), 2), Slot(7), 5);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
 
     #[test]
     fn a_frozen_table_does_not_see_later_commands() {
-        let mut sessions = Sessions::new(2);
-        sessions.open(known_by(1), TERMS, SessionId(1), Slot(1), 0);
+        let mut sessions = Sessions::new();
+        sessions.open(known_by(1), TERMS, (SessionId(1), 2), Slot(1), 0);
         let frozen = sessions.freeze();
         sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
         assert_eq!(frozen[&SessionId(1)].pending(), 0);

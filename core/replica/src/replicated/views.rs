@@ -149,7 +149,7 @@ fn with_level_upto(mut view: Arc<View>, level: Level) -> Arc<View> {
 mod tests {
     use super::*;
     use quorate_types::{
-        Incarnation, Member, NodeId, OrderingName, Persistence, Quorums, ViewNumber,
+        GroupLimits, Incarnation, Member, NodeId, OrderingName, Persistence, Quorums, ViewNumber,
     };
     use std::collections::BTreeMap;
 
@@ -163,6 +163,7 @@ mod tests {
         };
         View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: nodes().map(member).collect(),

@@ -16,6 +16,7 @@ mod fetching;
 mod groups;
 mod kept;
 mod levels;
+mod limits;
 mod members;
 mod no_say;
 mod orderings;

@@ -1,13 +1,14 @@
 //! Drawn histories: whatever the timing, and whether from the beginning or from a snapshot, the same
 //! log gives the same replies, digests and sessions, and executes nothing twice.
 
+use crate::views::{WINDOW, change};
 use crate::world::{Instant, Objects, Shared, batch, call, config, id, meta, secret};
 use proptest::prelude::*;
 use quorate_ordering::Ordering;
-use quorate_replica::{Input, Output, Recovered, Remembered, Replica, SnapshotCore};
+use quorate_replica::{Input, KeptLimits, Output, Recovered, Remembered, Replica, SnapshotCore};
 use quorate_types::{
-    Ballot, Batch, Body, Command, ConnectionId, FromClient, NodeId, ObjectId, SecretHash,
-    SessionId, SessionTerms, Slot, Time, ToClient, Wall,
+    Ballot, Batch, Body, Command, ConnectionId, FromClient, Level, LimitChange, MemberChange,
+    NodeId, ObjectId, SecretHash, SessionId, SessionTerms, Slot, Time, ToClient, ViewNumber, Wall,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,6 +30,8 @@ enum Step {
     },
     Lead(u64),
     Checkpoint,
+    /// Another limit, unless a view is about to begin.
+    Limit(LimitChange),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -47,6 +50,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..4usize, 0..6u64).prop_map(|(session, back)| Step::Expire { session, back }),
         1 => (0..6u64).prop_map(Step::Lead),
         1 => Just(Step::Checkpoint),
+        1 => (1..5u64).prop_map(|count| Step::Limit(LimitChange::Sessions(count))),
+        1 => (3..9u64).prop_map(|replies| Step::Limit(LimitChange::Replies(16 * replies))),
     ]
 }
 
@@ -65,12 +70,19 @@ fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
         })]
     };
     let mut log = vec![batch(opens())];
+    let mut view = (1, Slot::ZERO);
     for steps in history {
         let slot = Slot(log.len() as u64 + 1);
         let mut commands = Vec::new();
         for step in steps {
             let pick = |nth: usize| opened[opened.len() - 1 - nth % opened.len().min(4)];
             let mut command = command_of(step, slot, pick);
+            if let Body::ChangeView { change, .. } = &mut command.body {
+                change.after = ViewNumber(view.0);
+                if slot >= view.1 {
+                    view = (view.0 + 1, slot.plus(WINDOW));
+                }
+            }
             if let Body::Open { hash, .. } = &mut command.body {
                 *hash = secret(opened.len() as u64 + 1).hash();
                 opened.push(SessionId::opened_at(slot, commands.len()));
@@ -115,6 +127,11 @@ fn command_of(step: &Step, slot: Slot, pick: impl Fn(usize) -> SessionId) -> Com
             },
         }),
         Step::Checkpoint => meta(Body::Checkpoint),
+        Step::Limit(limit) => meta(Body::ChangeView {
+            first: None,
+            change: change(1, &[0]),
+            who: Box::new(MemberChange::Limit(limit)),
+        }),
     }
 }
 
@@ -131,6 +148,13 @@ impl Alone {
         let shared = Rc::new(RefCell::new(Shared::default()));
         let mut config = config(1, 0);
         config.sessions_max = sessions_max;
+        (config.view.window, config.view.level) = (WINDOW, Level::LIMITS);
+        // A reply of these objects has 16 bytes.
+        config.kept = KeptLimits {
+            counted_min: 1,
+            session_bytes: 48,
+            group_bytes: 16 * 4 * sessions_max,
+        };
         let ordering = Instant::new(NodeId(0), Rc::clone(&shared));
         let (recovered, objects) = recovered.unzip();
         let remembered = Remembered {
@@ -215,7 +239,7 @@ impl Alone {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Claim rp-16.
+    /// Claim rp-16. Claim rp-153.
     #[test]
     fn the_same_log_gives_the_same_state_whatever_the_timing_and_wherever_it_is_resumed(
         history in history(),

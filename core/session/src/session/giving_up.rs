@@ -174,6 +174,7 @@ impl Pending {
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
             | Operation::SetQuorums { .. }
+            | Operation::SetLimit { .. }
             | Operation::ChangeView { .. } => None,
         }
     }

@@ -161,6 +161,7 @@ impl ClientSession {
             | Operation::SetLevel { .. }
             | Operation::SwitchOrdering { .. }
             | Operation::SetQuorums { .. }
+            | Operation::SetLimit { .. }
             | Operation::ChangeView { .. } => false,
         })
     }

@@ -155,6 +155,11 @@ impl ClientSession {
                 change,
                 rule,
             }),
+            &Operation::SetLimit { change, limit } => Some(FromClient::SetLimit {
+                request: number,
+                change,
+                limit,
+            }),
             &Operation::MoveLeader { node } => Some(FromClient::MoveLeader {
                 request: number,
                 node,

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 215] = [
+    pub const ALL: [Plant; 217] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -174,6 +174,8 @@ impl Plant {
         Plant::PassedUnnoticed,
         Plant::NotesOfOldView,
         Plant::QuorumsOfOldView,
+        Plant::LimitsAtDecision,
+        Plant::LimitsNotInSnapshot,
         Plant::KeptPhaseOneMisses,
         Plant::PhaseOneByPhaseTwo,
         Plant::ConfirmedByMajority,
@@ -267,6 +269,10 @@ impl Plant {
 
     /// In datagrams: the tests of `core/wire` find each.
     pub const PARTS: [Plant; 2] = [Plant::PartsMixed, Plant::PartsOfOldBallot];
+
+    /// What shows while more replies are kept than may be, which the acknowledgements of a run end too soon: the tests of `core/replica` find
+    /// it.
+    pub const EXECUTED: [Plant; 1] = [Plant::RepliesLimitedAtApply];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 15] = [

@@ -28,6 +28,7 @@ fn sound() -> SnapshotCore {
     core.view.rejoined = [(NodeId(2), Incarnation(9))].into_iter().collect();
     core.view.replicas = nodes;
     core.view.acceptors = nodes;
+    (core.view.first_ballot, core.view.limits) = (None, GroupLimits::default());
     core.view.quorums = Quorums::majority(2).expect("two acceptors");
     let reply = |sequence| ReplyImage {
         sequence,
@@ -141,5 +142,31 @@ fn a_view_names_an_ordering_at_its_level_only_and_never_the_one_that_goes_withou
                 what: "ordering of a view that does not name it so"
             })
         );
+    }
+}
+
+/// Claim rp-154.
+#[test]
+fn a_view_names_limits_at_their_level_only_and_none_that_no_group_has_or_that_go_without_saying() {
+    let mut core = sound();
+    core.view.level = Level::LIMITS;
+    core.view.limits = GroupLimits::named(Some(5), None).expect("a group can have five");
+    let mut buf = BytesMut::new();
+    put_snapshot_core(&mut buf, &core);
+    assert_eq!(
+        take_snapshot_core(&buf.clone().freeze()).as_ref(),
+        Ok(&core)
+    );
+    // Level 29, five sessions, the default of replies.
+    let named = [29, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let at = buf.windows(named.len()).position(|bytes| bytes == named);
+    let at = at.expect("they stand together");
+    let low = "limits of a view that is not at their level";
+    let odd = "limits of a view that no group has, or that need no name";
+    for (index, byte, what) in [(0, 28, low), (2, 0, odd), (5, 1, odd)] {
+        let mut broken = buf.clone();
+        broken[at + index] = byte;
+        let refused = take_snapshot_core(&broken.freeze());
+        assert_eq!(refused, Err(WireError::Inconsistent { what }));
     }
 }

@@ -6,7 +6,7 @@ use crate::drawn_fast;
 use crate::drawn_replica::{digest, replica_message};
 use crate::drawn_ring::ring_message;
 use crate::drawn_views::{
-    first_ballot, group, group_change, levels, member, member_change, role, set_quorums, view,
+    first_ballot, group, group_change, levels, member, member_change, role, set_counts, view,
     view_change, vote_kind,
 };
 use bytes::Bytes;
@@ -235,7 +235,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             change: view_change(draw),
             ordering: OrderingName::ALL[draw.below(6) as usize],
         },
-        17 => set_quorums(draw),
+        17 => set_counts(draw),
         _ => FromClient::Checkpoint {
             request: draw.number(),
         },

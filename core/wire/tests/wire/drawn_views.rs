@@ -35,7 +35,8 @@ pub(crate) fn role(draw: &mut Draw) -> MemberRole {
 }
 
 pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
-    match draw.below(6) {
+    match draw.below(7) {
+        6 => MemberChange::Limit(limit(draw)),
         5 => MemberChange::Quorums(quorum_rule(draw)),
         0 => MemberChange::Same,
         3 => MemberChange::Ordering(OrderingName::ALL[draw.below(6) as usize]),
@@ -65,12 +66,35 @@ fn quorum_rule(draw: &mut Draw) -> QuorumRule {
     }
 }
 
-pub(crate) fn set_quorums(draw: &mut Draw) -> FromClient {
-    FromClient::SetQuorums {
-        request: draw.number(),
-        change: view_change(draw),
-        rule: quorum_rule(draw),
+fn limit(draw: &mut Draw) -> LimitChange {
+    match draw.flag() {
+        true => LimitChange::Sessions(draw.number()),
+        false => LimitChange::Replies(draw.number()),
     }
+}
+
+/// Other quorums, or another limit.
+pub(crate) fn set_counts(draw: &mut Draw) -> FromClient {
+    let (request, change) = (draw.number(), view_change(draw));
+    match draw.flag() {
+        true => FromClient::SetLimit {
+            request,
+            change,
+            limit: limit(draw),
+        },
+        false => FromClient::SetQuorums {
+            request,
+            change,
+            rule: quorum_rule(draw),
+        },
+    }
+}
+
+/// As a view has them: at random the default.
+fn limits(draw: &mut Draw) -> GroupLimits {
+    let sessions = draw.flag().then(|| 1 + draw.below(10_000));
+    let replies = draw.flag().then(|| (1 + draw.below(200)) << 20);
+    GroupLimits::named(sessions, replies).expect("none is a default")
 }
 
 fn group_name(draw: &mut Draw) -> String {
@@ -121,6 +145,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
     let acceptors: NodeSet = nodes.iter().copied().take(5).collect();
     let mut view = View {
         first_ballot: None,
+        limits: GroupLimits::default(),
         number: ViewNumber(counter(draw)),
         first_slot: slot(draw),
         members: nodes
@@ -141,7 +166,7 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             .filter(|_| draw.flag())
             .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
             .collect(),
-        level: Level(19 + draw.below(10) as u16),
+        level: Level(19 + draw.below(11) as u16),
         ordering: OrderingName::Paxos,
         persistence: if draw.flag() {
             Persistence::Disk
@@ -171,6 +196,9 @@ pub(crate) fn view(draw: &mut Draw) -> View {
             fast: draw.flag().then_some(all),
         };
         view.quorums = Quorums::asked(all, sizes).expect("all meet all");
+    }
+    if view.level >= Level::LIMITS {
+        view.limits = limits(draw);
     }
     let first = view.acceptors.iter().find(|node| view.may_lead(*node));
     let boot = draw.number();

@@ -130,6 +130,8 @@ fn only_commands_that_came_later_ask_a_reader_for_more_than_level_19() {
         };
         assert_eq!(accept(change(joins)), Level(level));
     }
+    let limit = MemberChange::Limit(LimitChange::Sessions(5));
+    assert_eq!(accept(change(limit)), Level::LIMITS);
     let switch = |ordering| accept(change(MemberChange::Ordering(ordering)));
     assert_eq!(switch(OrderingName::Libpaxos), Level(21));
     assert_eq!(switch(OrderingName::FastPaxos), Level(23));

@@ -3,7 +3,7 @@
 
 use crate::readers;
 use crate::samples_peer::{DIGEST, batch, ordering, replica};
-use crate::samples_snapshot::{group_change, set_quorums, snapshot, view_change};
+use crate::samples_snapshot::{group_change, set_limit, set_quorums, snapshot, view_change};
 use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
@@ -407,6 +407,7 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         ("request_set_quorums", set_quorums()),
+        ("request_set_limit", set_limit()),
         (
             "request_resume",
             FromClient::Resume {

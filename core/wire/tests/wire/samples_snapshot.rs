@@ -6,6 +6,14 @@ use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, Snapshot
 use quorate_types::*;
 use quorate_wire::*;
 
+pub(crate) fn set_limit() -> FromClient {
+    FromClient::SetLimit {
+        request: 23,
+        change: view_change(),
+        limit: LimitChange::Replies(64 << 20),
+    }
+}
+
 pub(crate) fn set_quorums() -> FromClient {
     FromClient::SetQuorums {
         request: 22,
@@ -23,6 +31,7 @@ pub(crate) fn snapshot_core() -> SnapshotCore {
     let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();
     let view = View {
         first_ballot: None,
+        limits: GroupLimits::default(),
         number: ViewNumber(4),
         first_slot: Slot(40),
         members: nodes

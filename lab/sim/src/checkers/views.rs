@@ -6,13 +6,19 @@
 
 use std::collections::BTreeMap;
 
-use quorate_types::{Level, Levels, NodeId, NodeSet, OrderingName, QuorumRule, Slot, ViewNumber};
+use quorate_types::{
+    Level, Levels, LimitChange, NodeId, NodeSet, OrderingName, QuorumRule, Slot, ViewNumber,
+};
 
 use super::rounds::RoundQuorums;
 use super::{Property, Violation};
 
 /// The largest window that a change may ask for.
 const WINDOW_MAX: u64 = 1 << 14;
+
+/// Bytes of replies that a group keeps where nobody asked for another number, and the most that somebody may ask for.
+const REPLIES_USUAL: u64 = 256 << 20;
+const REPLIES_MAX: u64 = 512 << 20;
 
 /// What is in force in the slots of one view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +43,8 @@ pub struct Governing {
     pub level: Level,
     /// How commands are ordered.
     pub ordering: OrderingName,
+    /// How many sessions may be open, and bytes of replies be kept, where somebody asked for another number than is usual.
+    pub limits: (Option<u64>, Option<u64>),
 }
 
 impl Governing {
@@ -112,6 +120,24 @@ fn asked(rule: QuorumRule, of: usize) -> Option<(usize, usize, Wished)> {
     (is_sound && is_clear).then_some((one, two, Wished::Sizes { fast }))
 }
 
+/// The limits of a view with one changed; none where no group has that.
+fn limited(
+    limits: (Option<u64>, Option<u64>),
+    limit: LimitChange,
+    least: u64,
+) -> Option<(Option<u64>, Option<u64>)> {
+    match limit {
+        LimitChange::Sessions(1_000_000) => Some((None, limits.1)),
+        LimitChange::Sessions(count) => (1..1_000_000)
+            .contains(&count)
+            .then_some((Some(count), limits.1)),
+        LimitChange::Replies(REPLIES_USUAL) if least <= REPLIES_USUAL => Some((limits.0, None)),
+        LimitChange::Replies(bytes) => (least..=REPLIES_MAX)
+            .contains(&bytes)
+            .then_some((limits.0, Some(bytes))),
+    }
+}
+
 /// Who joins or leaves with a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -129,6 +155,8 @@ pub enum Turn {
     Ordering(OrderingName),
     /// Nobody, and other numbers elect and decide.
     Quorums(QuorumRule),
+    /// Nobody, and more or less is kept.
+    Limit(LimitChange),
 }
 
 /// Who executes after a change, of those who did before.
@@ -138,6 +166,7 @@ fn replicas_after(before: NodeSet, turn: Turn) -> NodeSet {
         | Turn::Level(_)
         | Turn::Ordering(_)
         | Turn::Quorums(_)
+        | Turn::Limit(_)
         | Turn::JoinsAsWitness(_) => before,
         Turn::Joins(node) => before.iter().chain([node]).collect(),
         Turn::Leaves(node) => before.without(node),
@@ -157,6 +186,8 @@ pub struct Views {
     speaks: BTreeMap<NodeId, Levels>,
     /// Votes are in memory only: there nobody gets other numbers than majorities.
     pub is_in_memory: bool,
+    /// Bytes of replies that one session keeps: no group keeps fewer.
+    pub replies_least: u64,
 }
 
 impl Views {
@@ -166,6 +197,7 @@ impl Views {
             all: BTreeMap::from([(ViewNumber(1), first)]),
             speaks: BTreeMap::new(),
             is_in_memory: false,
+            replies_least: 0,
         }
     }
 
@@ -185,7 +217,9 @@ impl Views {
     ) -> Option<ViewNumber> {
         let (number, current) = self.newest();
         let members = match turn {
-            Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::Quorums(_) => current.members,
+            Turn::None | Turn::Level(_) | Turn::Ordering(_) | Turn::Quorums(_) | Turn::Limit(_) => {
+                current.members
+            }
             Turn::Joins(node) | Turn::JoinsAsWitness(node) if !current.members.contains(node) => {
                 current.members.iter().chain([node]).collect()
             }
@@ -221,7 +255,8 @@ impl Views {
                 | Turn::JoinsAsWitness(_)
                 | Turn::Leaves(_)
                 | Turn::Ordering(_)
-                | Turn::Quorums(_) => current.level,
+                | Turn::Quorums(_)
+                | Turn::Limit(_) => current.level,
             },
             ordering: match turn {
                 Turn::Ordering(ordering) => ordering,
@@ -230,7 +265,12 @@ impl Views {
                 | Turn::JoinsAsWitness(_)
                 | Turn::Leaves(_)
                 | Turn::Level(_)
-                | Turn::Quorums(_) => current.ordering,
+                | Turn::Quorums(_)
+                | Turn::Limit(_) => current.ordering,
+            },
+            limits: match turn {
+                Turn::Limit(limit) => limited(current.limits, limit, self.replies_least)?,
+                _ => current.limits,
             },
         };
         let number = ViewNumber(number.0 + 1);
@@ -247,9 +287,11 @@ impl Views {
                 level >= current.ordering.level()
                     && (!has_witnesses || level >= Level(22))
                     && (!has_wish || level >= Level(28))
+                    && (current.limits == (None, None) || level >= Level(29))
             }
             Turn::Ordering(ordering) => current.level >= ordering.change_level(),
             Turn::JoinsAsWitness(_) => current.level >= Level(22),
+            Turn::Limit(_) => current.level >= Level(29),
             Turn::Quorums(rule) => {
                 let is_wish = rule != QuorumRule::Majority;
                 current.level >= Level(28) && !(is_wish && self.is_in_memory)
@@ -373,6 +415,7 @@ mod tests {
             window: 4,
             level: Level::UNNAMED,
             ordering: OrderingName::Paxos,
+            limits: (None, None),
         };
         Views::new(first)
     }

@@ -28,6 +28,7 @@ pub(super) struct Keeping {
     expired: BTreeSet<SessionId>,
     /// The slots up to here are in the ledger.
     upto: Slot,
+    /// Sessions that may be open where no view says otherwise.
     capacity: usize,
     /// For how long a node has led that could be heard, with gaps that nodes count as well, and up to when that is counted.
     led: Duration,
@@ -50,7 +51,7 @@ impl Keeping {
         Keeping {
             keepalives: Keepalives::default(),
             short_ppm: 2 * setup.timing.clock_drift_ppm,
-            ledger: Ledger::new(setup.sessions_max),
+            ledger: Ledger::new(),
             expired: BTreeSet::new(),
             upto: Slot::ZERO,
             capacity: setup.sessions_max,
@@ -75,7 +76,8 @@ impl World {
             let leads = batch.commands().iter();
             let leads = leads.filter(|command| matches!(command.body, Body::Lead { .. }));
             self.keeping.leads += leads.count() as u64;
-            let ended = self.keeping.ledger.apply(slot, batch);
+            let most = self.judge.sessions_max(slot, self.keeping.capacity);
+            let ended = self.keeping.ledger.apply((slot, most), batch);
             let size = self.keeping.ledger.len();
             if self.keeping.sizes.last_key_value().map(|(_, size)| *size) != Some(size) {
                 self.keeping.sizes.insert(slot, size);
@@ -255,6 +257,7 @@ impl World {
             | FromClient::SetLevel { .. }
             | FromClient::SwitchOrdering { .. }
             | FromClient::SetQuorums { .. }
+            | FromClient::SetLimit { .. }
             | FromClient::ChangeView { .. } => {}
         }
     }
@@ -354,7 +357,9 @@ impl World {
 
     /// A client is refused a session. A replica may be behind the log, which is what counts.
     fn watch_no_place(&mut self, number: u64) {
-        if self.keeping.ledger.len() >= self.keeping.capacity {
+        let next = self.keeping.upto.next();
+        let most = self.judge.sessions_max(next, self.keeping.capacity);
+        if self.keeping.ledger.len() >= most {
             self.judge.liveness.found_no_place(number);
         } else {
             self.judge.liveness.found_place(self.now.0, number);

@@ -43,7 +43,6 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(super) struct Ledger {
     sessions: BTreeMap<SessionId, Session>,
-    capacity: usize,
     lead: (Ballot, Slot),
     effective: Places,
     ended: Vec<Ended>,
@@ -53,30 +52,29 @@ pub(super) struct Ledger {
     tenancies: BTreeMap<SessionId, u64>,
 }
 
-/// The places at which calls of `log` take effect in a group that keeps at most `capacity` sessions.
-pub(super) fn effective(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Places {
-    let mut ledger = Ledger::new(capacity);
+/// The places at which calls of `log` take effect in a group that keeps at most `capacity` sessions in each slot.
+pub(super) fn effective(log: &BTreeMap<Slot, Batch>, capacity: impl Fn(Slot) -> usize) -> Places {
+    let mut ledger = Ledger::new();
     for (slot, batch) in log {
-        ledger.apply(*slot, batch);
+        ledger.apply((*slot, capacity(*slot)), batch);
     }
     ledger.effective
 }
 
-/// The sessions that `log` ends in a group that keeps at most `capacity`, and those that it gives to other clients.
-pub(super) fn ends(log: &BTreeMap<Slot, Batch>, capacity: usize) -> (Ends, Ends) {
-    let mut ledger = Ledger::new(capacity);
+/// The sessions that `log` ends in a group that keeps at most `capacity` in each slot, and those that it gives to other clients.
+pub(super) fn ends(log: &BTreeMap<Slot, Batch>, capacity: impl Fn(Slot) -> usize) -> (Ends, Ends) {
+    let mut ledger = Ledger::new();
     for (slot, batch) in log {
-        ledger.apply(*slot, batch);
+        ledger.apply((*slot, capacity(*slot)), batch);
     }
     (ledger.ends, ledger.resumes)
 }
 
 impl Ledger {
-    /// A group without sessions that keeps at most `capacity`.
-    pub(super) fn new(capacity: usize) -> Ledger {
+    /// A group without sessions.
+    pub(super) fn new() -> Ledger {
         Ledger {
             sessions: BTreeMap::new(),
-            capacity,
             lead: (Ballot::ZERO, Slot::ZERO),
             effective: Places::new(),
             ended: Vec::new(),
@@ -86,10 +84,10 @@ impl Ledger {
         }
     }
 
-    /// Takes the next slot; says which sessions it ended.
-    pub(super) fn apply(&mut self, slot: Slot, batch: &Batch) -> Vec<Ended> {
+    /// Takes the next slot, in which so many sessions may be open; says which sessions it ended.
+    pub(super) fn apply(&mut self, at: (Slot, usize), batch: &Batch) -> Vec<Ended> {
         for (index, command) in batch.commands().iter().enumerate() {
-            self.take(slot, index as u32, command);
+            self.take(at, index as u32, command);
         }
         std::mem::take(&mut self.ended)
     }
@@ -109,7 +107,7 @@ impl Ledger {
         self.sessions.len()
     }
 
-    fn take(&mut self, slot: Slot, index: u32, command: &Command) {
+    fn take(&mut self, (slot, capacity): (Slot, usize), index: u32, command: &Command) {
         match &command.body {
             Body::Call { object, .. } => {
                 let is_known = (object.0 as usize) < super::workload::OBJECTS.len();
@@ -119,7 +117,7 @@ impl Ledger {
             }
             Body::Open { hash, tenant, .. } => {
                 let id = SessionId::opened_at(slot, index as usize);
-                self.open((*hash, *tenant), slot, id);
+                self.open((*hash, *tenant), (slot, capacity), id);
             }
             Body::Resume {
                 session,
@@ -170,7 +168,12 @@ impl Ledger {
         }
     }
 
-    fn open(&mut self, (hash, tenant): (SecretHash, SecretHash), slot: Slot, id: SessionId) {
+    fn open(
+        &mut self,
+        (hash, tenant): (SecretHash, SecretHash),
+        (slot, capacity): (Slot, usize),
+        id: SessionId,
+    ) {
         let mut known = self.sessions.values_mut();
         if let Some(session) = known.find(|session| session.hash == hash) {
             if session.tenant == tenant {
@@ -178,7 +181,7 @@ impl Ledger {
             }
             return;
         }
-        if self.sessions.len() >= self.capacity {
+        if self.sessions.len() >= capacity {
             return;
         }
         let session = Session {

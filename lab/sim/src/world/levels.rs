@@ -25,7 +25,7 @@ use quorate_wire::peer_level;
 use std::collections::BTreeMap;
 
 /// The levels that the operator asks for.
-const ASKED: [Level; 8] = [
+const ASKED: [Level; 9] = [
     Level(19),
     Level(20),
     Level(21),
@@ -34,6 +34,7 @@ const ASKED: [Level; 8] = [
     Level::BROADCAST,
     Level::EARLY,
     Level::FIRST_BALLOT,
+    Level::LIMITS,
 ];
 
 /// Before the faults stop, all nodes become of the newest build, and nobody asks for levels any more.

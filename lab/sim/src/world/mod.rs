@@ -31,6 +31,7 @@ mod leading;
 mod ledger;
 mod levels;
 mod life;
+mod limit_asking;
 mod links;
 mod log_thread;
 mod moving;
@@ -185,6 +186,7 @@ impl World {
             setup.ordering.0 = setup.ordering.0.max(Level::WITNESSES);
         }
         setup.ask_quorums();
+        setup.ask_limits();
         World::of(setup, schedule, telling)
     }
 
@@ -221,6 +223,8 @@ impl World {
             schedule,
             setup,
         };
+        let kept = world.setup.kept;
+        world.judge.sessions_keep(kept.session_bytes as u64);
         world.note_shape();
         world.make_nodes();
         world.make_clients();

@@ -204,7 +204,7 @@ impl World {
     }
 
     /// A client's process ends and another begins: what was under way has an unknown end.
-    fn begin_anew(&mut self, number: u64) {
+    pub(super) fn begin_anew(&mut self, number: u64) {
         let now = self.now;
         if self.clients[&number].connection.is_some() {
             self.watch_closed(number);

@@ -106,6 +106,10 @@ rows! {
     QuorumsUnset 2 "view with majorities after one with quorums that were asked for";
     QuorumsFollowed 4 "view with other numbers of acceptors and quorums that were asked for";
     FastQuorumsAsked 1 "view of fast_paxos with a fast quorum that was asked for";
+    SessionsLowered 4 "view with fewer sessions than the one before";
+    SessionsRaised 2 "view with more sessions than the one before";
+    RepliesLowered 4 "view with fewer bytes of replies than the one before";
+    RepliesRaised 1 "view with more bytes of replies than the one before";
     ViewGrown 50 "view with more acceptors than the one before";
     ViewShrunk 50 "view with fewer acceptors than the one before";
     ViewToOne 25 "view with one acceptor after one with several";

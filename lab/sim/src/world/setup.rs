@@ -7,8 +7,8 @@ use super::shape::Shape;
 use quorate_ordering::{Limits, Timing};
 use quorate_replica::{CheckpointPolicy, KeptLimits};
 use quorate_types::{
-    Duration, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec, OrderingName, Persistence,
-    Quorums, SessionTerms, Slot, Value, View, ViewNumber,
+    Duration, GroupLimits, Incarnation, Level, Member, NodeId, NodeSet, ObjectSpec, OrderingName,
+    Persistence, Quorums, SessionTerms, Slot, Value, View, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -316,6 +316,7 @@ impl Setup {
     pub(super) fn view(&self) -> View {
         View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: self

@@ -103,8 +103,8 @@ pub(super) fn bounds(setup: &Setup) -> Memory {
     memory.bound("bytes of log on disk", 16 << 20);
     memory.bound("calls waiting", 64 * setup.clients * nodes + 4096);
     memory.bound("reads waiting", 64 * setup.clients * nodes + 4096);
-    memory.bound("sessions", setup.sessions_max as u64);
-    memory.bound("bytes of kept replies", setup.kept.group_bytes as u64);
+    memory.bound("sessions", setup.most_sessions());
+    memory.bound("bytes of kept replies", setup.most_replies());
     memory
 }
 

@@ -8,6 +8,7 @@ use super::clock::Moment;
 use super::events::Event;
 use super::grouping::Grouping;
 use super::life::Death;
+use super::limit_asking::LimitAsking;
 use super::moving::{self, Move, MoveAsked, Moving};
 use super::orderings::Switching;
 use super::quorum_asking::QuorumAsking;
@@ -58,6 +59,8 @@ pub(super) struct ViewChanging {
     switching: Switching,
     /// Other quorums.
     pub(super) asking: QuorumAsking,
+    /// Other limits.
+    pub(super) limits: LimitAsking,
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
@@ -90,6 +93,7 @@ impl ViewChanging {
             grouping: Grouping::new(seed),
             switching: Switching::new(seed),
             asking: QuorumAsking::new(setup),
+            limits: LimitAsking::new(setup),
             requests: 0,
             open: BTreeMap::new(),
             pending: Vec::new(),
@@ -103,6 +107,11 @@ impl ViewChanging {
     /// The newest view that any node was seen in.
     pub(super) fn newest(&self) -> ViewNumber {
         ViewNumber(self.seen.last_key_value().map_or(1, |(number, _)| *number))
+    }
+
+    /// The operator asks for the next thing then.
+    pub(super) fn hurry(&mut self, due: Moment) {
+        self.due = due;
     }
 
     /// The view that a node was in when it was last looked at.
@@ -176,12 +185,16 @@ impl World {
         };
         let pause = random.between(every.0 / 2, every.0 * 3 / 2);
         changing.due = now + Duration(pause);
+        self.release_objects();
         let nodes = &self.nodes;
         let awake = self.setup.node_ids().filter(|id| nodes[id].is_awake());
         let awake: Vec<NodeId> = awake.collect();
         if awake.is_empty() {
             return;
         }
+        let Some(random) = &mut self.harm.views.random else {
+            return;
+        };
         let asked = *random.pick(&awake);
         let Some(running) = &self.nodes[&asked].running else {
             return;
@@ -221,6 +234,9 @@ impl World {
 
     /// The operator asks for another group, another ordering or another member, where one of these is its wish.
     fn asks_something_else(&mut self, asked: NodeId, view: &View) -> bool {
+        if self.harm.views.limits.is_prepared() {
+            return self.asks_limit(asked, view);
+        }
         let all = self.setup.node_ids();
         let next = self.harm.views.requests + 1;
         if let Some(change) = self.harm.views.grouping.wish(next, all) {
@@ -242,6 +258,9 @@ impl World {
             if let Some(wanted) = self.harm.views.pending.last_mut() {
                 wanted.losable = losable;
             }
+            return true;
+        }
+        if self.asks_limit(asked, view) {
             return true;
         }
         if let Some((change, ordering)) = self.harm.views.switching.wish(view) {
@@ -355,6 +374,7 @@ impl World {
         self.note_members(&before, view);
         self.note_ordering(&before, view);
         self.note_quorums(&before, view);
+        self.note_limits(&before, view);
         let views = &self.harm.views;
         let (old, new) = (before.acceptors, view.acceptors);
         let leader = views.leaders.get(&before.number.0);

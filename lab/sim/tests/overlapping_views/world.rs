@@ -7,8 +7,8 @@ use quorate_any::paxos::Message;
 use quorate_any::paxos::message::TakeOver;
 use quorate_ordering::Role;
 use quorate_types::{
-    Duration, FromClient, Incarnation, Member, NodeId, NodeSet, Persistence, Quorums, SecretHash,
-    Slot, View, ViewChange, ViewNumber,
+    Duration, FromClient, GroupLimits, Incarnation, Member, NodeId, NodeSet, Persistence, Quorums,
+    SecretHash, Slot, View, ViewChange, ViewNumber,
 };
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, HashMap};
@@ -146,6 +146,7 @@ impl World {
         };
         View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: self.nodes().map(member).collect(),

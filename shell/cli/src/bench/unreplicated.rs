@@ -261,6 +261,7 @@ impl Server {
                 | FromClient::SetLevel { .. }
                 | FromClient::SwitchOrdering { .. }
                 | FromClient::SetQuorums { .. }
+                | FromClient::SetLimit { .. }
                 | FromClient::ChangeView { .. } => {}
             }
         }

@@ -1,7 +1,7 @@
 //! The settings of a view that a command changes.
 
-use crate::level;
-use quorate_types::{Level, QuorumRule, ViewChange};
+use crate::{level, limits};
+use quorate_types::{Level, LimitChange, QuorumRule, ViewChange};
 
 /// What can be set.
 #[derive(Clone, Copy, Debug)]
@@ -9,11 +9,16 @@ pub(crate) enum Setting {
     Window(u64),
     Level(Level),
     Quorums(QuorumRule),
+    Limit(LimitChange),
 }
 
 /// Reads what is to be set, such as `window=64`.
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
-    let known = "the settings of a view are window=SLOTS, for example window=64, level=N, and quorums=PHASE1,PHASE2";
+    let known = "the settings of a view are window=SLOTS, for example window=64, level=N, quorums=PHASE1,PHASE2, sessions=COUNT, and \
+                 replies=BYTES";
+    if let Some((name @ ("sessions" | "replies"), much)) = text.split_once('=') {
+        return limits::parse(name, much).map(Setting::Limit);
+    }
     if let Some(("quorums", rule)) = text.split_once('=') {
         return match rule.parse() {
             Ok(rule) => Ok(Setting::Quorums(rule)),

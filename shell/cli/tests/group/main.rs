@@ -10,6 +10,7 @@ mod draining;
 mod forged;
 mod groups;
 mod joining;
+mod limits;
 mod lost_votes;
 mod meeting;
 mod members;

@@ -23,6 +23,7 @@ fn a_view_is_shown_with_its_members_by_any_node_that_is_asked() {
     let expected = json!({
         "number": 1, "first_slot": 1, "ordering": "paxos", "window": status["view"]["window"],
         "quorums": {"rule": "majority", "phase1": 2, "phase2": 2, "fast": null},
+        "limits": {"sessions": 1_000_000, "replies": 268_435_456},
         "level": quorate_wire::VERSION, "members": members.collect::<Vec<_>>(),
     });
     assert_eq!(shown(group.endpoint()), expected);

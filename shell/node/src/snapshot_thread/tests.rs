@@ -3,8 +3,8 @@
 use super::*;
 use quorate_host::{Image, SharedPiece, images_list};
 use quorate_types::{
-    Ballot, ClusterId, Incarnation, Member, NodeSet, ObjectId, Persistence, Quorums, Stamp, View,
-    ViewNumber,
+    Ballot, ClusterId, GroupLimits, Incarnation, Member, NodeSet, ObjectId, Persistence, Quorums,
+    Stamp, View, ViewNumber,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +20,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
         replies_digest: 0,
         view: View {
             first_ballot: None,
+            limits: GroupLimits::default(),
             number: ViewNumber(1),
             first_slot: Slot(1),
             members: vec![Member {

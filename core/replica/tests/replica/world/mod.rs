@@ -13,9 +13,9 @@ use quorate_replica::{
 };
 use quorate_types::{
     Ask, Attachment, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient,
-    Incarnation, LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence,
-    Quorums, ReadLevel, Refusal, Secret, SessionId, SessionTerms, Slot, Stamp, Time, ToClient,
-    Value, View, ViewNumber, Wall,
+    GroupLimits, Incarnation, LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome,
+    Persistence, Quorums, ReadLevel, Refusal, Secret, SessionId, SessionTerms, Slot, Stamp, Time,
+    ToClient, Value, View, ViewNumber, Wall,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -71,6 +71,7 @@ pub(crate) fn view(nodes: u16) -> View {
     };
     View {
         first_ballot: None,
+        limits: GroupLimits::default(),
         number: ViewNumber(1),
         first_slot: Slot(1),
         members: all.iter().map(member).collect(),

@@ -74,7 +74,8 @@ impl Judge {
 
     /// Calls that wait were answered as the log has it.
     pub(super) fn check_waiting(&self, sessions_max: usize) -> Judged {
-        let (ends, resumes) = ledger::ends(&self.log, sessions_max);
+        let most = |slot| self.sessions_max(slot, sessions_max);
+        let (ends, resumes) = ledger::ends(&self.log, most);
         let mut steps = Vec::new();
         for (slot, batch) in &self.log {
             // Of a slot that nobody has executed only what ends is known: a replica that forgets it is found by that.

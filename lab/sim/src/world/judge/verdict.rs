@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 type Effects = BTreeMap<Slot, Vec<(CommandId, GroupCall)>>;
 
 impl Judge {
-    /// What clients saw, and the whole log of a group that keeps at most `sessions_max` sessions.
+    /// What clients saw, and the whole log of a group that keeps at most `sessions_max` sessions where no view says otherwise.
     pub(in super::super) fn finish(&mut self, sessions_max: usize) -> Judged {
         self.check_effects(sessions_max)?;
         self.check_skips()?;
@@ -104,7 +104,8 @@ impl Judge {
 
     /// The calls that took effect are those that the rules of sessions let take effect.
     fn check_effects(&self, sessions_max: usize) -> Judged {
-        let owed = ledger::effective(&self.log, sessions_max);
+        let most = |slot| self.sessions_max(slot, sessions_max);
+        let owed = ledger::effective(&self.log, most);
         let name = |(slot, index): (Slot, u32)| {
             let command = &self.log[&slot].commands()[index as usize];
             format!("{} at {index} of {slot}", command.id)

@@ -23,10 +23,15 @@ pub(super) fn begun(view: &View) -> Views {
         window: view.window,
         level: view.level,
         ordering: view.ordering,
+        limits: limits_of(view),
     };
     let mut views = Views::new(first);
     views.is_in_memory = view.persistence == Persistence::Memory;
     views
+}
+
+fn limits_of(view: &View) -> (Option<u64>, Option<u64>) {
+    (view.limits.named_sessions(), view.limits.named_replies())
 }
 
 fn wish_of(view: &View) -> Wished {
@@ -47,7 +52,8 @@ fn names(who: &MemberChange) -> Option<(NodeId, Incarnation)> {
         | MemberChange::Leaves(_)
         | MemberChange::Level(_)
         | MemberChange::Ordering(_)
-        | MemberChange::Quorums(_) => None,
+        | MemberChange::Quorums(_)
+        | MemberChange::Limit(_) => None,
     }
 }
 
@@ -61,6 +67,7 @@ fn turn_of(who: &MemberChange) -> Turn {
         MemberChange::Level(level) => Turn::Level(*level),
         MemberChange::Ordering(ordering) => Turn::Ordering(*ordering),
         MemberChange::Quorums(rule) => Turn::Quorums(*rule),
+        MemberChange::Limit(limit) => Turn::Limit(*limit),
         MemberChange::Same | MemberChange::Returns(_) => Turn::None,
     }
 }
@@ -101,6 +108,17 @@ impl Judge {
     /// The views that began with another level since the last look, with the level before and their own.
     pub(in super::super) fn take_levels(&mut self) -> Vec<(ViewNumber, Level, Level)> {
         std::mem::take(&mut self.levels_set)
+    }
+
+    /// Replies of a session take so many bytes: a group keeps no fewer.
+    pub(in super::super) fn sessions_keep(&mut self, bytes: u64) {
+        self.views.0.replies_least = bytes;
+    }
+
+    /// How many sessions may be open by the view that governs a slot, where `usual` may be if nobody asked for another number.
+    pub(in super::super) fn sessions_max(&self, slot: Slot, usual: usize) -> usize {
+        let (sessions, _) = self.governing(self.views.0.governs(slot)).limits;
+        sessions.map_or(usual, |sessions| sessions as usize)
     }
 
     /// The newest view that is decided.
@@ -173,7 +191,8 @@ impl Judge {
             | MemberChange::Returns(_)
             | MemberChange::Leaves(_)
             | MemberChange::Ordering(_)
-            | MemberChange::Quorums(_) => true,
+            | MemberChange::Quorums(_)
+            | MemberChange::Limit(_) => true,
         }
     }
 
@@ -216,6 +235,7 @@ impl Judge {
             window: view.window,
             level: view.level,
             ordering: view.ordering,
+            limits: limits_of(view),
         };
         let decided = self.views.0.of(view.number);
         let confirm = match view.ordering {

@@ -128,6 +128,8 @@ def _is_without_code(cls: type) -> bool:
     """Whether an instance is its fields alone, and no code runs for these."""
     return (
         cls not in copyreg.dispatch_table
+        and cls not in _standard.STANDARD
+        and cls not in _arrays.MARKS
         and cls is not object
         and _content.root_of(cls) is object
         and not _constants.may_be(cls)

@@ -102,7 +102,7 @@ def test_a_further_group_goes_on_with_its_state_when_a_machine_is_gone_for_good(
     assert code == 7 and "is at level 21" in words, words
     told("view", "set", "level=21", "--endpoint", way)
     code, words = refused("view", "remove", "3", "--endpoint", way)
-    assert code == 7 and "serves the groups g2 too" in words, words
+    assert code == 7 and "serves the group g2 too" in words, words
     assert "quorate view replace 3 NEW --group g2" in words
     code, words = refused("view", "replace", "3", "9", "--endpoint", way, "--group", "g2")
     assert code == 3 and "nor of the cluster's first group" in words, words

@@ -11,6 +11,9 @@ from patience import PATIENCE_S
 import quorate
 from quorate import LocalGroup
 
+collect_ignore = ["hooked_subjects.py"]
+"""Searched for doctests it would be loaded, and its classes spoil what is proven of the reads of others."""
+
 
 @pytest.fixture
 def group(nodes: LocalGroup[Any]) -> Iterator[quorate.Group]:

@@ -114,10 +114,10 @@ impl Election {
         self.tries = 0;
     }
 
-    /// It stands at once, without pre-votes if it led the view before, and without phase 1 if this view names it.
-    pub fn stand_at_once(&mut self, led_before: bool, first: Option<Ballot>) {
+    /// It stands at once, without pre-votes if it succeeds the leader of the view before, and without phase 1 if this view names it.
+    pub fn stand_at_once(&mut self, succeeds: bool, first: Option<Ballot>) {
         self.patience = Duration::ZERO;
-        self.is_successor = led_before;
+        self.is_successor = succeeds;
         self.first = first;
     }
 
@@ -126,7 +126,7 @@ impl Election {
         self.first.take()
     }
 
-    /// Whether it stands as the leader of the view before: nobody was heard of in this one, and nothing is `promised`. Once, and only
+    /// Whether it stands as the successor of the leader of the view before: nobody was heard of in this one, and nothing is `promised`. Once, and only
     /// soon: later others may have a leader of whom this node has not heard.
     pub fn succeeds(&mut self, now: Time, promised: Ballot) -> bool {
         let is_soon = now.since(self.heard) < self.timing.election_min;

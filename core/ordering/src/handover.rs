@@ -1,7 +1,7 @@
 //! What the instance of one view hands to that of another view at the same node, whichever protocol each is of.
 //!
-//! Whoever leads this view stands at once in the next one, or the first acceptor there if the leader is none. Links stay up. What the
-//! node's log has of the other view decides whether it may vote there.
+//! Whoever leads this view stands at once in the next one, or if it may not lead there, whom that view names, or else the first acceptor.
+//! Links stay up. What the node's log has of the other view decides whether it may vote there.
 
 use crate::{Config, Damage, Record, Standing, ViewPast};
 use quorate_types::zoo::{Plant, planted};
@@ -27,10 +27,10 @@ pub struct Beginning {
     pub records: Vec<Record>,
     /// This node stands at once.
     pub stands: bool,
-    /// It led the view before.
-    pub led_before: bool,
-    /// Its first ballot here, if it needs no phase 1: it led the view before, which named this start, and nothing of it was said in
-    /// this view. Claim mp-90.
+    /// It led the view before, or needs no phase 1: it asks nobody whether a leader is missed.
+    pub succeeds: bool,
+    /// Its first ballot here, if it needs no phase 1: the change that led to this view named this start, which said nothing in it yet.
+    /// Claim mp-90.
     pub first_ballot: Option<Ballot>,
     /// The peers that are linked.
     pub links: Vec<(NodeId, LinkEpoch)>,
@@ -60,7 +60,10 @@ impl Handover {
             Persistence::Memory => (standing, Damage::default()),
         };
         let leader = leader.filter(|leader| view.may_lead(*leader));
-        let first = leader.or_else(|| view.acceptors.iter().find(|node| view.may_lead(*node)));
+        let named = view.first_ballot.map(|first| first.node);
+        let first = leader
+            .or(named.filter(|node| view.may_lead(*node)))
+            .or_else(|| view.acceptors.iter().find(|node| view.may_lead(*node)));
         let config = Config {
             seed: own.seed ^ view.number.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             view,
@@ -76,13 +79,15 @@ impl Handover {
             true => Some(own_first),
             false => named.filter(|first| *first == own_first),
         };
-        let may_begin = led_before && is_begun && config.standing == Standing::Voter;
+        let stands = first == Some(config.own);
+        let may_begin = stands && is_begun && config.standing == Standing::Voter;
+        let first_ballot = named
+            .filter(|_| may_begin)
+            .map(|first| first.of(config.view.number));
         Beginning {
-            first_ballot: named
-                .filter(|_| may_begin)
-                .map(|first| first.of(config.view.number)),
-            stands: first == Some(config.own),
-            led_before,
+            stands,
+            succeeds: led_before || first_ballot.is_some(),
+            first_ballot,
             config,
             records,
             links,

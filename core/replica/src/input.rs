@@ -33,11 +33,13 @@ pub enum Input<M> {
         /// The message.
         message: PeerMessage<M>,
     },
-    /// What a peer speaks. Comes before the [`Input::Link`] of a link that stands; of a peer that said nothing, nothing is known.
-    Speaks {
+    /// What a peer says of itself. Comes before the [`Input::Link`] of a link that stands; of a peer that said nothing, nothing is known.
+    Greeted {
         /// The peer.
         peer: NodeId,
-        /// Its levels.
+        /// Which start of it this is.
+        boot: u64,
+        /// What it speaks.
         levels: Levels,
     },
     /// A link changed.

@@ -255,7 +255,7 @@ impl<O: Ordering> Replica<O> {
                 }
                 PeerMessage::Replica(message) => self.peer(now, (from, link), message, out),
             },
-            Input::Speaks { peer, levels } => self.levels.told(peer, levels),
+            Input::Greeted { peer, boot, levels } => self.levels.told(peer, boot, levels),
             Input::Link { peer, state } => self.link_changed(now, peer, state, out),
             Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, results } => self.executed(slot, results, out),

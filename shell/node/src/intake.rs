@@ -28,10 +28,14 @@ impl Node {
                     self.client_frame((from, place), frame, now);
                 }
                 Arrival::Gone { connection, by } => self.clients.gone(connection, by),
-                Arrival::Up { peer, link, speaks } => {
+                Arrival::Up {
+                    peer,
+                    link,
+                    boot,
+                    speaks: levels,
+                } => {
                     self.membership.accepted(peer);
-                    let levels = speaks;
-                    self.feed(now, Input::Speaks { peer, levels });
+                    self.feed(now, Input::Greeted { peer, boot, levels });
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
                 }

@@ -239,6 +239,7 @@ impl Transport {
         self.arrivals.push(Arrival::Up {
             peer: node,
             link,
+            boot,
             speaks,
         });
     }

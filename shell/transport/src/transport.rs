@@ -98,6 +98,8 @@ pub enum Arrival {
         peer: NodeId,
         /// Its life.
         link: LinkEpoch,
+        /// Which start of the peer it is.
+        boot: u64,
         /// What the peer speaks.
         speaks: Levels,
     },

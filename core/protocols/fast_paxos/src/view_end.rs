@@ -85,7 +85,7 @@ impl FastPaxos {
             config,
             records,
             stands,
-            led_before,
+            succeeds,
             first_ballot: _,
             links,
         } = beginning;
@@ -100,7 +100,7 @@ impl FastPaxos {
             }
         }
         if stands {
-            instance.seat.election.stand_at_once(led_before, None);
+            instance.seat.election.stand_at_once(succeeds, None);
         }
         instance
     }
@@ -144,14 +144,14 @@ mod tests {
     use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Wall};
 
     /// Whether it asks for pre-votes, and whether it begins phase 1, when it looks at its clock so long after the view began.
-    fn stands(led_before: bool, after: Duration) -> (bool, bool) {
+    fn stands(succeeds: bool, after: Duration) -> (bool, bool) {
         let now = Time(1_000_000_000);
         let view = view(3, 3, Persistence::Memory);
         let beginning = Beginning {
             config: Config::new(VIEW.group, NodeId(2), 1, view, 2),
             records: Vec::new(),
             stands: true,
-            led_before,
+            succeeds,
             first_ballot: None,
             links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
         };

@@ -84,7 +84,7 @@ impl MultiPaxos {
             config,
             records,
             stands,
-            led_before,
+            succeeds,
             first_ballot,
             links,
         } = beginning;
@@ -99,10 +99,7 @@ impl MultiPaxos {
             }
         }
         if stands {
-            instance
-                .seat
-                .election
-                .stand_at_once(led_before, first_ballot);
+            instance.seat.election.stand_at_once(succeeds, first_ballot);
         }
         instance
     }
@@ -162,21 +159,21 @@ mod tests {
     const SOON: Duration = Duration::from_millis(1);
     const LATE: Duration = Duration::from_millis(2_000);
 
-    fn beginning(led_before: bool, first_ballot: Option<Ballot>) -> Beginning {
+    fn beginning(succeeds: bool, first_ballot: Option<Ballot>) -> Beginning {
         let view = view(3, 3, Persistence::Memory);
         Beginning {
             config: Config::new(VIEW.group, NodeId(2), 1, view, 2),
             records: Vec::new(),
             stands: true,
-            led_before,
+            succeeds,
             first_ballot,
             links: [1, 3].map(|peer| (NodeId(peer), LinkEpoch(1))).to_vec(),
         }
     }
 
     /// Whether it asks for pre-votes, and whether it begins phase 1, when it looks at its clock so long after the view began.
-    fn stands(led_before: bool, hears: Option<Message>, after: Duration) -> (bool, bool) {
-        let told = tells(beginning(led_before, None), hears, after);
+    fn stands(succeeds: bool, hears: Option<Message>, after: Duration) -> (bool, bool) {
+        let told = tells(beginning(succeeds, None), hears, after);
         let asks = told.iter().any(|one| matches!(one, Message::PreVote(_)));
         (
             asks,
@@ -278,54 +275,56 @@ mod tests {
             };
             let standing = Standing::Voter;
             let begun = handover.begin(view.clone(), standing, ViewPast::None);
-            (begun.stands, begun.led_before)
+            (begun.stands, begun.succeeds)
         };
         assert_eq!(begun(None), (true, false));
         assert_eq!(begun(Some(NodeId(1))), (true, true));
         assert_eq!(begun(Some(NodeId(2))), (false, false));
     }
 
-    /// Only the start that the view names, which led the view before, votes, and has said nothing in the view but that it takes part.
-    /// Claim mp-90.
+    /// What node 2, in its start 7, has of the first ballot in a view that names somebody and in which `acceptors` vote.
+    fn first_of_2(
+        (named, acceptors): (FirstBallot, &[u16]),
+        leader: Option<u16>,
+        standing: Standing,
+        past: ViewPast,
+    ) -> (Option<Ballot>, bool) {
+        let view = View {
+            level: Level::FIRST_BALLOT,
+            acceptors: acceptors.iter().copied().map(NodeId).collect(),
+            ..view(3, 3, Persistence::Disk)
+        };
+        let handover = Handover {
+            config: Config::new(VIEW.group, NodeId(2), 7, view.clone(), 2),
+            leader: leader.map(NodeId),
+            links: Vec::new(),
+        };
+        let begun = handover.begin(view.begun_by(Some(named)), standing, past);
+        (begun.first_ballot, begun.stands)
+    }
+
+    fn named(node: u16, boot: u64) -> FirstBallot {
+        let node = NodeId(node);
+        FirstBallot { node, boot }
+    }
+
+    /// Only the start that the view names, which leads the view before if anybody does who may lead this one, votes, and has said
+    /// nothing in the view but that it takes part. Claim mp-90.
     #[test]
     fn nobody_else_has_the_first_ballot() {
-        let first = |named: FirstBallot, leader: u16, standing, past| {
-            let view = View {
-                level: Level::FIRST_BALLOT,
-                ..view(3, 3, Persistence::Disk)
-            };
-            let handover = Handover {
-                config: Config::new(VIEW.group, NodeId(2), 7, view.clone(), 2),
-                leader: Some(NodeId(leader)),
-                links: Vec::new(),
-            };
-            let begun = handover.begin(view.begun_by(Some(named)), standing, past);
-            begun.first_ballot
-        };
-        let named = |node, boot| FirstBallot {
-            node: NodeId(node),
-            boot,
+        let first = |named, leader, standing, past| {
+            first_of_2((named, &[1, 2, 3]), Some(leader), standing, past).0
         };
         let (voter, begun) = (Standing::Voter, ViewPast::Begun);
-        assert_eq!(
-            first(named(2, 7), 2, voter, begun.clone()),
-            Some(named(2, 7).of(VIEW.number))
-        );
-        assert_eq!(
-            first(named(2, 6), 2, voter, begun.clone()),
-            None,
-            "an earlier start"
-        );
-        assert_eq!(
-            first(named(1, 7), 2, voter, begun.clone()),
-            None,
-            "another node"
-        );
-        assert_eq!(
-            first(named(2, 7), 1, voter, begun.clone()),
-            None,
-            "it does not lead"
-        );
+        let own = Some(named(2, 7).of(VIEW.number));
+        assert_eq!(first(named(2, 7), 2, voter, begun.clone()), own);
+        for (other, leader, why) in [
+            (named(2, 6), 2, "an earlier start"),
+            (named(1, 7), 2, "another node"),
+            (named(2, 7), 1, "it does not lead"),
+        ] {
+            assert_eq!(first(other, leader, voter, begun.clone()), None, "{why}");
+        }
         assert_eq!(first(named(2, 7), 2, Standing::Observer, begun), None);
         for past in [
             ViewPast::None,
@@ -338,5 +337,20 @@ mod tests {
                 "it may have proposed"
             );
         }
+    }
+
+    /// Claim mp-90.
+    #[test]
+    fn who_is_named_in_place_of_a_leader_that_leaves_stands_for_it_and_no_later_start() {
+        let begins = |named, leader, acceptors: &[u16]| {
+            first_of_2((named, acceptors), leader, Standing::Voter, ViewPast::Begun)
+        };
+        let own = Some(named(2, 7).of(VIEW.number));
+        // The first acceptor would stand if nobody were named.
+        assert_eq!(begins(named(2, 7), Some(3), &[1, 2]), (own, true));
+        assert_eq!(begins(named(2, 7), None, &[1, 2, 3]), (own, true));
+        assert_eq!(begins(named(2, 6), Some(3), &[1, 2]), (None, true));
+        assert_eq!(begins(named(1, 7), Some(3), &[1, 2]), (None, false));
+        assert_eq!(begins(named(2, 7), Some(1), &[1, 2]), (None, false));
     }
 }

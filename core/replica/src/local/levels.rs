@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// What is known of levels here.
 #[derive(Debug)]
 pub(crate) struct SpokenLevels {
-    /// What the linked peers speak.
-    peers: BTreeMap<NodeId, Levels>,
+    /// Which start of each linked peer this is, and what it speaks.
+    peers: BTreeMap<NodeId, (u64, Levels)>,
     /// The level of the view to which this node turned last.
     in_force: Level,
     /// What is needed to read this log, where that may be above the view's level: for each level the last slot that needs it. At most as
@@ -38,9 +38,14 @@ impl SpokenLevels {
         levels
     }
 
-    /// A peer that is about to be linked says what it speaks.
-    pub(crate) fn told(&mut self, peer: NodeId, speaks: Levels) {
-        self.peers.insert(peer, speaks);
+    /// A peer that is about to be linked says which start of it this is, and what it speaks.
+    pub(crate) fn told(&mut self, peer: NodeId, boot: u64, speaks: Levels) {
+        self.peers.insert(peer, (boot, speaks));
+    }
+
+    /// The start of a peer that is linked.
+    pub(crate) fn boot_of(&self, peer: NodeId) -> Option<u64> {
+        self.peers.get(&peer).map(|(boot, _)| *boot)
     }
 
     /// The link is over: the next start may speak something else.
@@ -75,7 +80,7 @@ impl SpokenLevels {
 
     fn speaks(&self, peer: NodeId, level: Level) -> bool {
         let peer = self.peers.get(&peer);
-        peer.is_some_and(|levels| levels.has(level) && levels.has(Level::NAMED))
+        peer.is_some_and(|(_, levels)| levels.has(level) && levels.has(Level::NAMED))
     }
 }
 

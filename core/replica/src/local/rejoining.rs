@@ -125,7 +125,7 @@ impl<O: Ordering> Replica<O> {
             node: self.config.own,
             incarnation: self.config.fresh,
         }));
-        let first = self.first_ballot();
+        let first = self.first_ballot(view);
         self.submit(Purpose::Rejoin, Body::ChangeView { change, who, first });
     }
 }

@@ -43,7 +43,9 @@ impl<O: Ordering> Replica<O> {
         if self.replicated.views.has(&change, &who) && has_room {
             return self.await_view((from, request), change, out);
         }
-        let refusal = match self.view_after(applied, change, &who) {
+        let next = self.view_after(applied, change, &who);
+        let first = next.as_ref().ok().and_then(|view| self.first_ballot(view));
+        let refusal = match next {
             Err(error) => Some(refusal_of(error)),
             Ok(_) if self.config.snapshots == Snapshots::Disabled => Some(Refusal::NoSnapshots),
             // The slots of the view before are not yet in a snapshot of a majority.
@@ -60,7 +62,6 @@ impl<O: Ordering> Replica<O> {
             return refuse(out, from, Ask::Request(request), refusal);
         }
         let purpose = Purpose::ChangeView(from, request);
-        let first = self.first_ballot();
         let who = Box::new(who);
         self.submit(purpose, Body::ChangeView { change, who, first });
     }
@@ -98,9 +99,9 @@ impl<O: Ordering> Replica<O> {
         self.client_change_view((from, request), (change, who), out);
     }
 
-    /// Who leads now, as the first leader of the view that a change leads to: it needs no phase 1 there, if it still leads at the end
-    /// of this view. Claim mp-90.
-    pub(crate) fn first_ballot(&self) -> Option<FirstBallot> {
+    /// Who leads `next` first, the view that a change leads to, and needs no phase 1 there: who leads now, or where that one leads no more,
+    /// the first acceptor that is linked. Claim mp-90.
+    pub(crate) fn first_ballot(&self, next: &View) -> Option<FirstBallot> {
         if self.view().level < Level::FIRST_BALLOT {
             return None;
         }
@@ -110,8 +111,17 @@ impl<O: Ordering> Replica<O> {
             Role::Follower { leader } if leader == Some(status.promised.node) => status.promised,
             Role::Candidate { .. } | Role::Follower { .. } => return None,
         };
-        let (node, boot) = (ballot.node, ballot.boot);
-        Some(FirstBallot { node, boot })
+        if next.may_lead(ballot.node) {
+            let (node, boot) = (ballot.node, ballot.boot);
+            return Some(FirstBallot { node, boot });
+        }
+        let may_lead = next.acceptors.iter().filter(|node| next.may_lead(*node));
+        let mut linked = may_lead.filter_map(|node| {
+            let own = (node == self.config.own).then_some(self.config.boot);
+            let boot = own.or_else(|| self.levels.boot_of(node))?;
+            Some(FirstBallot { node, boot })
+        });
+        linked.next()
     }
 
     /// Claim rp-140. Whether a change would change nothing but the log, of which the newest form is read by fewer builds.

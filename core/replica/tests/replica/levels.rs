@@ -42,7 +42,8 @@ fn set(world: &mut World, after: u64, level: Level) {
 /// Node 0 hears what a peer speaks.
 fn hears(world: &mut World, peer: u16, speaks: Level) {
     let (peer, levels) = (NodeId(peer), upto(speaks));
-    world.input(0, Input::Speaks { peer, levels });
+    let boot = 1;
+    world.input(0, Input::Greeted { peer, boot, levels });
 }
 
 fn level_of(world: &World, at: usize) -> (u64, Level) {

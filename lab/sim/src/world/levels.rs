@@ -183,14 +183,14 @@ impl World {
         Some(running.replica.level_asked().0)
     }
 
-    /// Two nodes are about to be linked: each hears what the other speaks.
-    pub(super) fn tell_levels(&mut self, one: NodeId, other: NodeId) {
-        if !self.tells_levels() {
-            return;
-        }
+    /// Two nodes are about to be linked: each hears which start of the other it is, and what it speaks.
+    pub(super) fn greet(&mut self, one: NodeId, other: NodeId) {
         for (id, peer) in [(one, other), (other, one)] {
-            let levels = self.nodes[&peer].speaks;
-            self.hand_in(id, Input::Speaks { peer, levels });
+            let other = &self.nodes[&peer];
+            let levels = other.speaks;
+            if let Some(boot) = other.running.as_ref().map(|running| running.boot) {
+                self.hand_in(id, Input::Greeted { peer, boot, levels });
+            }
         }
     }
 

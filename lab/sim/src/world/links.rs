@@ -149,7 +149,7 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{one} - {other} connect in {epoch}")
         });
-        self.tell_levels(one, other);
+        self.greet(one, other);
         for (node, peer) in [(one, other), (other, one)] {
             let state = LinkState::Up(epoch);
             self.hand_in(node, Input::Link { peer, state });

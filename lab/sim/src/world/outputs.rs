@@ -21,7 +21,7 @@ use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{
     CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Outcome, Slot, SlotResults, Step,
-    ToClient, View,
+    ToClient, View, ViewNumber,
 };
 use quorate_wire::{Snapshot, put_peer};
 
@@ -151,6 +151,10 @@ impl World {
                 if let Role::Leader { ballot } = role {
                     if ballot.round == 0 {
                         self.exercised(Row::LedFirst);
+                        let before = ViewNumber(ballot.view.0 - 1);
+                        if self.harm.views.led(before) != Some(id) {
+                            self.exercised(Row::SuccessorLed);
+                        }
                     }
                     self.is_no_witness(id, "leads");
                     self.judge.liveness.leader_began(self.now.0);

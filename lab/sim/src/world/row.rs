@@ -88,7 +88,8 @@ rows! {
     NotesLost 10 "calls executed whose reports the node had lost";
     PoisonInReplay 2 "another host dies at a call that was answered";
     SkipRefused 10 "operator told why a call is not skipped";
-    LedFirst 40 "leader of the view before that leads the next one without phase 1";
+    LedFirst 40 "node that leads the next view without phase 1";
+    SuccessorLed 2 "node other than the leader of the view before that leads the next one without phase 1";
     ViewBegun 2_000 "node takes part in another view";
     CameBack 40 "node that had lost its votes came back as another incarnation";
     ViewChanged 500 "view changed at an operator's request";

@@ -133,7 +133,7 @@ fn source(input: &Input<AnyMessage>) -> Source {
         Input::Client { .. }
         | Input::Disconnected { .. }
         | Input::Peer { .. }
-        | Input::Speaks { .. }
+        | Input::Greeted { .. }
         | Input::Link { .. }
         | Input::Checkpoint
         | Input::Drain

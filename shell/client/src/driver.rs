@@ -443,11 +443,12 @@ impl Driver {
     fn on_frame(&mut self, frame: Frame) {
         match frame.kind {
             Kind::ToClient => {
+                let now = boot_time();
                 for message in answers(frame.body) {
                     match message {
                         Ok(message) => {
                             let input = SessionInput::Received(message);
-                            self.session.handle(boot_time(), input, &mut self.outputs);
+                            self.session.handle(now, input, &mut self.outputs);
                         }
                         Err(error) => return self.fail(&error.to_string()),
                     }

@@ -45,7 +45,7 @@ impl<O: Ordering> Replica<O> {
         self.pipeline.outcomes.fold(slot, &calls.admitted, &results);
         if let Some(frozen) = self.checkpoints.frozen_table(slot) {
             for (place, id) in calls.calls() {
-                sessions::record(frozen, id, state_of(&results.steps[place]));
+                sessions::record(frozen, id, state_of(results.steps[place].clone()));
             }
             let few = planted(Plant::ManyWokenNotInSnapshot).then_some(1);
             for LaterAnswer { id, outcome, .. } in
@@ -131,7 +131,7 @@ impl<O: Ordering> Replica<O> {
                     let state = if is_lost {
                         ReplyState::Gone
                     } else {
-                        state_of(&result)
+                        state_of(result)
                     };
                     session.record(command.sequence, state);
                 }
@@ -170,9 +170,9 @@ impl<O: Ordering> Replica<O> {
 }
 
 /// What a session keeps of it.
-fn state_of(result: &StepResult) -> ReplyState {
+fn state_of(result: StepResult) -> ReplyState {
     match result {
-        StepResult::Answered(outcome) => ReplyState::Kept(outcome.clone()),
+        StepResult::Answered(outcome) => ReplyState::Kept(outcome),
         StepResult::Parked => ReplyState::Parked,
         StepResult::Done => unreachable!("it is a call"),
     }

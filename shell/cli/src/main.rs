@@ -49,6 +49,7 @@ mod status;
 mod table;
 mod tls;
 mod unfinished;
+mod unserved;
 mod up;
 mod verify;
 mod view;

@@ -35,6 +35,44 @@ pub(crate) fn told_of(
         .advise("quorate group list shows them; without a name the first group is meant")
 }
 
+/// Why there is no such object in the group: where another group has that name, how it is called.
+pub(crate) fn no_object(
+    error: ConnectError,
+    endpoint: &Endpoint,
+    tls: Option<&TlsClient>,
+) -> CliError {
+    let ConnectError::NoSuchObject { name, .. } = &error else {
+        return CliError::connect(error);
+    };
+    let groups = match endpoint.group.as_ref() == Some(name) {
+        true => None,
+        false => beside_the_first(endpoint, tls),
+    };
+    let group = groups
+        .into_iter()
+        .flatten()
+        .find(|group| group.name == *name);
+    let told = CliError::connect(error);
+    match group {
+        Some(group) => told.advise(meant(&group)),
+        None => told,
+    }
+}
+
+/// How to call the objects of a group whose name was taken for that of an object.
+fn meant(group: &GroupStatus) -> String {
+    let objects: Vec<&str> = group
+        .objects
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let objects = objects.join(", ");
+    let name = &group.name;
+    format!(
+        "{name} is another group of the cluster, which has: {objects}; call them with --group {name}"
+    )
+}
+
 /// The groups beside the first one, as a node of that one says them.
 fn beside_the_first(endpoint: &Endpoint, tls: Option<&TlsClient>) -> Option<Vec<GroupStatus>> {
     let first = first_of(endpoint);

@@ -257,6 +257,10 @@ fn what_no_group_can_be_is_refused_and_changes_nothing() {
         7,
         "there is a group orders",
     );
+    let (code, says) = call(group.endpoint(), &["orders", "add", "1"]).unwrap_err();
+    assert_eq!(code, Some(3), "{says}");
+    assert!(says.contains("which has: counter"), "{says}");
+    assert!(says.contains("--group orders"), "{says}");
     let inside = at(&group, "orders");
     let words = [
         "group",

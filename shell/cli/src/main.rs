@@ -55,6 +55,7 @@ mod verify;
 mod view;
 mod view_change;
 mod view_deciding;
+mod view_setting;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use error::CliError;

@@ -4,6 +4,7 @@ use crate::error::{CliError, code};
 use crate::group::GroupAccess;
 use crate::status;
 use quorate_client::{Answer, CallCause, CallError, Operation};
+use quorate_node::ViewStatus;
 use quorate_types::{NodeId, ViewChange, ViewNumber};
 use std::time::{Duration, Instant};
 
@@ -72,6 +73,15 @@ impl Asking {
         }
         let until = self.superseded.map(|since| since + BEHIND_MAX);
         now + AGAIN_EVERY < until.map_or(self.until, |until| until.min(self.until))
+    }
+}
+
+/// A change of a view after which the same acceptors vote in the same window.
+pub(crate) fn same_acceptors(view: &ViewStatus) -> ViewChange {
+    ViewChange {
+        after: ViewNumber(view.number),
+        acceptors: view.acceptors.iter().copied().map(NodeId).collect(),
+        window: view.window,
     }
 }
 

@@ -25,6 +25,9 @@ LEFT_OUT_MAX = 32
 SEED = 1
 OTHER_SEED = 2
 
+_IN_EVERY_METHOD = frozenset(["__getattribute__", "__del__", "utcoffset", "dst", "tzname", "fromutc"])
+"""Special methods that a proof looks at whatever its method does."""
+
 OF_MODULE = ("assigns the variable ", "declares a global variable")
 """How reasons begin that speak of a variable of a module."""
 
@@ -76,6 +79,8 @@ class Method:
     """Whether it changes what is no part of the object, such as a variable of a module."""
     ended: str = ""
     """Why it is left out: it does not end, or ends its process."""
+    hook: tuple[str, str, int] | None = None
+    """The special method, of any class, that stands against a proof; its file and line."""
 
     @property
     def changed_nothing(self) -> bool:
@@ -144,6 +149,7 @@ class Check:
         self._compare_repeated(steps)
         if not self._plan.is_short:
             self._compare_other_seed(steps)
+        self._hooks()
         differing = {name for name, row in self._methods.items() if not row.is_agreed}
         # What differs anyway also differs after a restore, and that says nothing.
         found = [
@@ -214,7 +220,10 @@ class Check:
         for each in methods:
             file = shown_path(each["file"])
             row = Method(each["name"], each["kind"], each["why"], file, each["line"])
-            row.is_outside = each["why"].startswith(OF_MODULE) or any(
+            if each["hook"] is not None:
+                name, path, line = each["hook"]
+                row.hook = name, shown_path(path), line
+            row.is_outside = (row.hook is None and each["why"].startswith(OF_MODULE)) or any(
                 found.rule == "outside"
                 and (found.file, found.line) == (shown_path(each["why_file"]), each["why_line"])
                 for found in self._found
@@ -274,6 +283,20 @@ class Check:
         undo = _undo.undos_of(self._cls)[name]
         place = undo.__code__
         self._not_undone(name, f"it {words}", undo.__name__, place.co_filename, place.co_firstlineno)
+
+    def _hooks(self) -> None:
+        """Special methods that keep methods from being reads, of classes that these methods need not know."""
+        rows = [row for row in self._methods.values() if row.changed_nothing and not row.kind]
+        for hook in dict.fromkeys(row.hook for row in rows if row.hook is not None):
+            name, file, line = hook
+            kept = [row for row in rows if row.hook == hook]
+            names = ", ".join(f"`{row.name}`" for row in kept)
+            reason = (
+                f"`{name}` may run {_when(name)}, and {because(kept[0].why)}: so calls of "
+                f"{names} of {self._class} are ordered, though they changed nothing"
+            )
+            fix = "let it only read, keep its class out of allowed packages, or mark these @quorate.readonly"
+            self._found.append(Found("note", "hook", file, line, name, reason, fix))
 
     def _lost(self, name: str, why: str, *, is_new: bool) -> None:
         """The state after a call cannot be kept; only of the first call is that news."""
@@ -359,6 +382,21 @@ class Check:
         file = row.file if row is not None else next((each.file for each in self._methods.values()), "")
         line = self._lines.get(name) or (row.line if row is not None else 0)
         self._found.append(Found(level, rule, file, line, f"{self._class}.{name}", reason, fix))
+
+
+def _when(name: str) -> str:
+    """Where a special method of a value of unknown type can run."""
+    is_everywhere = name.rpartition(".")[2] in _IN_EVERY_METHOD
+    return "in every method" if is_everywhere else "wherever values of unknown type are used"
+
+
+def because(why: str) -> str:
+    """What stands against a proof as a clause: some reasons name a thing, the others what the method does.
+
+    >>> because("assigns `self.x`")
+    'it assigns `self.x`'
+    """
+    return why if why.startswith(("`", "its ")) else f"it {why}"
 
 
 def _is_same(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:

@@ -150,17 +150,12 @@ def _print_unproven(report: _check.Report, *, is_short: bool) -> None:
         elif method.calls and method.calls == method.raised:
             print(f"{place}{method.name} raised whenever it was called, as {method.last_raised}; see --calls")
         elif method.is_outside and method.calls and not method.changed and method.name not in told:
-            why = _because(method.why)
+            why = _check.because(method.why)
             words = f"{method.name} changed nothing of the object, and is ordered because {why}"
             print(f"{place}{words}: a variable of a module is no part of the state, and no snapshot has it")
-        elif not method.kind and method.changed_nothing:
-            words = f"{method.name} changed nothing, and is ordered because {_because(method.why)}"
+        elif not method.kind and method.changed_nothing and method.hook is None:
+            words = f"{method.name} changed nothing, and is ordered because {_check.because(method.why)}"
             print(f"{place}{words}: mark it @quorate.readonly if it never does")
-
-
-def _because(why: str) -> str:
-    """What stands against a proof as a clause: some reasons name a thing, the others what the method does."""
-    return why if why.startswith(("`", "its ")) else f"it {why}"
 
 
 def _json(text: str | None, kind: type) -> Any:

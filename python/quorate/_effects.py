@@ -23,6 +23,7 @@ from quorate._purity import (
     Atom,
     Atoms,
     Heap,
+    Hook,
     Known,
     New,
     NotProven,
@@ -208,14 +209,23 @@ class Proof(Calls):
                 if isinstance(member, _RUNNING_CODE):
                     raise NotProven(f"`{name}` of {cls.__name__} may run code")
                 if isinstance(member, types.FunctionType) and not self.is_generated(cls, member):
-                    self.function(member, cls, UNKNOWN, self._unknowns(member))
+                    self._hooked(cls, name, member)
 
     def _zones(self) -> None:
         """What any use of a time, which is plain otherwise, may run."""
         for name in ("utcoffset", "dst", "tzname", "fromutc"):
             for cls, member in _ambient.own_members(name):
                 if issubclass(cls, datetime.tzinfo) and isinstance(member, types.FunctionType):
-                    self.function(member, cls, UNKNOWN, self._unknowns(member))
+                    self._hooked(cls, name, member)
+
+    def _hooked(self, cls: type, name: str, member: types.FunctionType) -> None:
+        """A special method of a class that the method at hand need not know of: who reads why should."""
+        try:
+            self.function(member, cls, UNKNOWN, self._unknowns(member))
+        except NotProven as why:
+            code = member.__code__
+            hook = why.hook or Hook(f"{cls.__qualname__}.{name}", code.co_filename, code.co_firstlineno)
+            raise NotProven(why.reason, why.file, why.line, hook) from why
 
     def is_generated(self, cls: type, member: Any) -> bool:
         """Whether dataclasses, enum and such made this method: they change nothing."""

@@ -78,6 +78,17 @@ def refuse_effects(is_refusing: bool) -> bool:
     return before
 
 
+def fork_with_pipe() -> tuple[int, int, int]:
+    """Fork with a pipe: where the parent reads, where the process writes, and its number, 0 in itself."""
+    reader, writer = os.pipe()
+    try:
+        return reader, writer, os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
+
+
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _refusing:
         return

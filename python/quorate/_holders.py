@@ -119,16 +119,15 @@ def _asked_apart(number: int, target: Any) -> bytes:
     _busy[:] = [child for child in _busy if os.waitpid(child, os.WNOHANG) == (0, 0)]
     if len(_busy) >= BUSY_MAX:
         return b""
-    reader, writer = os.pipe()
     parent = _environment.real_pid()
     _environment.refuse_effects(False)
     try:
-        child = os.fork()
+        reader, writer, child = _environment.fork_with_pipe()
         if child == 0:
             _say(number, target, writer, parent)
     finally:
         _environment.refuse_effects(True)
-        os.close(writer)
+    os.close(writer)
     try:
         return _read(reader)
     finally:

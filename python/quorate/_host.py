@@ -262,7 +262,7 @@ class Host:
         # The process reads the files that its state refers to.
         _on_disk.hold()
         try:
-            reader, writer, child = _fork()
+            reader, writer, child = _environment.fork_with_pipe()
         except OSError:
             _on_disk.release()
             raise
@@ -403,7 +403,7 @@ class Host:
         parent = _environment.real_pid()
         _environment.refuse_effects(False)
         try:
-            reader, writer, child = _fork()
+            reader, writer, child = _environment.fork_with_pipe()
         finally:
             _environment.refuse_effects(True)
         if child == 0:
@@ -439,17 +439,6 @@ class Host:
 
     def _clean(self, text: str) -> str:
         return self._places.leave_out(_ADDRESS.sub("", text))
-
-
-def _fork() -> tuple[int, int, int]:
-    """Fork with a pipe: where the parent reads, where the process writes, and its number, 0 in itself."""
-    reader, writer = os.pipe()
-    try:
-        return reader, writer, os.fork()
-    except OSError:
-        os.close(reader)
-        os.close(writer)
-        raise
 
 
 @functools.cache

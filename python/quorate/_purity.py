@@ -72,12 +72,21 @@ PASSES_MAX = 8
 """Of one body; a function whose variables are not settled by then is not proven."""
 
 
-class NotProven(Exception):
-    """Why a method may change something, and the line."""
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A special method of an allowed package's class, which values of unknown type may run."""
 
-    def __init__(self, reason: str, file: str = "", line: int = 0) -> None:
+    name: str
+    file: str
+    line: int
+
+
+class NotProven(Exception):
+    """Why a method may change something, and the line; `hook` where that is a special method's doing."""
+
+    def __init__(self, reason: str, file: str = "", line: int = 0, hook: Hook | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.file, self.line = reason, file, line
+        self.reason, self.file, self.line, self.hook = reason, file, line, hook
 
 
 @dataclass

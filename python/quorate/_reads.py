@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from quorate import _ambient, _data_model, _options
 from quorate._effects import Proof
-from quorate._purity import NotProven
+from quorate._purity import Hook, NotProven
 
 Kind = Literal["declared", "proven", ""]
 
@@ -36,6 +36,7 @@ class Finding:
     reason: str = ""
     file: str = ""
     line: int = 0
+    hook: Hook | None = None
     guards: dict[tuple[str, ...], type] = field(default_factory=dict)
 
     @property
@@ -71,7 +72,7 @@ def find(target: Any, method: str) -> Finding:
     try:
         proof.prove(method)
     except NotProven as why:
-        return Finding("", why.reason, why.file, why.line)
+        return Finding("", why.reason, why.file, why.line, why.hook)
     except _UNLIKELY as error:
         # What is odd in a class is no reason to serve it less well than without this search.
         return Finding("", f"could not be read: {type(error).__name__}: {error}")

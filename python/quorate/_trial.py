@@ -131,9 +131,11 @@ class Trial:
         for name in self._names():
             finding = _reads.find(self.target, name)
             file, line = _place(getattr(self.cls, name))
+            hook = finding.hook
             told.append(
                 {"name": name, "kind": finding.kind, "why": finding.reason, "file": file, "line": line}
                 | {"why_file": finding.file, "why_line": finding.line}
+                | {"hook": [hook.name, hook.file, hook.line] if hook is not None else None}
             )
         return told
 

@@ -20,6 +20,30 @@ import quorate
 from quorate import _check, _commands, _guesses, _lint, _local
 
 HERE = str(Path(__file__).parent)
+BANK = """
+from shop import lazy
+
+class Account:
+    def __init__(self, owner: str = "A", balance: int = 0) -> None:
+        self.balance, self.name = balance, owner
+
+    def deposit(self, amount: int) -> None:
+        self.balance += amount
+
+    def read(self) -> int:
+        return self.balance
+
+    def owner(self) -> str:
+        return self.name
+"""
+HOOKED = """
+SEEN = []
+
+class Lazy:
+    def __getattribute__(self, name):
+        SEEN.append(name)
+        return object.__getattribute__(self, name)
+"""
 SOUND = [cls.__name__ for cls in sound_classes.SOUND]
 RULES = [(name, method, rule) for name, (method, rule) in planted_faults.FAULTS.items() if rule]
 UNREAD = [name for name, _, rule in RULES if rule != "locale"]
@@ -238,8 +262,27 @@ def test_a_check_that_called_nothing_says_so_and_reasons_are_sentences(
     monkeypatch.chdir(HERE)
     assert _commands.main(["check", "odd_targets:OnlySpecial"]) == 0
     assert "nothing was called" in capsys.readouterr().out
-    assert _commands._because("`data` may run code") == "`data` may run code"
-    assert _commands._because("calls `print`") == "it calls `print`"
+    assert _check.because("`data` may run code") == "`data` may run code"
+    assert _check.because("calls `print`") == "it calls `print`"
+
+
+def test_a_special_method_of_another_class_that_stands_against_all_proofs_is_named_once(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "lazy.py").write_text(HOOKED)
+    (tmp_path / "shop" / "bank.py").write_text(BANK)
+    words = [sys.executable, "-m", "quorate", "check", "shop.bank:Account"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(quorate.__file__).parent.parent)}
+    told = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    named = [line for line in told.stdout.splitlines() if "Lazy.__getattribute__" in line]
+    assert len(named) == 1, told.stdout
+    assert named[0].startswith("shop/lazy.py:5: note: `Lazy.__getattribute__` may run in every method")
+    assert "calls `SEEN.append(name)`" in named[0]
+    assert "calls of `owner`, `read` of Account are ordered, though they changed nothing" in named[0]
+    assert "nothing found" not in told.stdout and "read changed nothing" not in told.stdout
 
 
 def test_a_class_with_type_arguments_and_a_factory_of_a_subclass_are_checked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from patience import PATIENCE_S, until
 from shelf_classes import Shelf
 
 import quorate
-from quorate import LocalGroup, _local, objects
+from quorate import LocalGroup, _environment, _holders, _local, objects
 
 
 @pytest.fixture(scope="module")
@@ -227,3 +228,18 @@ def test_a_lock_in_rust_tells_it_too(tmp_path: Path) -> None:
         waiting.result(PATIENCE_S)
         with pytest.raises(quorate.NotFound, match="no object 'key'"):
             group.describe("key")
+
+
+def test_who_cannot_be_asked_apart_leaves_no_pipe_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_fork() -> int:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(os, "fork", no_fork)
+    before, open_before = _environment.refuse_effects(True), os.listdir("/proc/self/fd")
+    try:
+        with pytest.raises(BlockingIOError):
+            _holders.told_by(1, Desk())
+    finally:
+        is_refusing = _environment.refuse_effects(before)
+    assert is_refusing
+    assert os.listdir("/proc/self/fd") == open_before

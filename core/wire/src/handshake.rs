@@ -284,7 +284,7 @@ pub enum RejectReason {
     Full,
     /// What was sent cannot be read.
     Malformed,
-    /// The node stops: go to another one.
+    /// The node stops, or does not serve the group at present: go to another one.
     Stopping,
     /// The sender may not do this.
     Forbidden,

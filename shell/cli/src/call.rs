@@ -7,6 +7,7 @@ use crate::json;
 use crate::methods;
 use crate::print;
 use crate::seconds;
+use crate::unserved;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient};
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let client = client.map_err(explain)?;
     let unanswered = |error| explain(CliError::call(error));
     let found = client.find_reading(Some(&args.object), level);
-    let found = found.map_err(CliError::connect)?;
+    let found =
+        found.map_err(|error| unserved::no_object(error, &access.endpoint, access.tls()))?;
     let object = found.object;
     let Some(method) = &args.method else {
         return methods::list(&client, object, as_json);

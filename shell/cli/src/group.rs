@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::groups;
 use crate::tls::TlsArgs;
+use crate::unserved;
 use clap::Args;
 use quorate_client::{Client, DriverOptions, Endpoint, TlsClient};
 use quorate_node::NodeConfig;
@@ -121,6 +122,6 @@ impl GroupAccess {
             ..DriverOptions::default()
         };
         Client::connect(&self.endpoint, options, Some(timeout))
-            .map_err(|error| groups::told_of(error, &self.endpoint, self.tls()))
+            .map_err(|error| unserved::told_of(error, &self.endpoint, self.tls()))
     }
 }

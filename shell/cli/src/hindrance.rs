@@ -5,6 +5,7 @@
 
 use crate::error::{CliError, code};
 use crate::status;
+use crate::unserved;
 use quorate_client::{Endpoint, TlsClient};
 use quorate_node::{DriftStatus, StuckCallStatus};
 use serde_json::Value;
@@ -16,8 +17,18 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// The error of a call without an answer, with what holds the group up, if the nodes know it.
 pub(crate) fn explained(error: CliError, endpoint: &Endpoint, tls: Option<&TlsClient>) -> CliError {
     let mut told = error;
-    if matches!(told.code, code::NO_QUORUM | code::OUTCOME_UNKNOWN)
-        && let Ok(document) = status::of_group(endpoint, ANSWER_MAX, tls)
+    let is_unanswered = matches!(told.code, code::NO_QUORUM | code::OUTCOME_UNKNOWN);
+    if !is_unanswered || told.more_advice().is_some() {
+        return told;
+    }
+    if let Some(unserved) = unserved::unserved(endpoint, tls) {
+        told.text = format!("{}: {}", told.text, unserved.text);
+        if let Some(to_do) = unserved.more_advice() {
+            told = told.advise(to_do);
+        }
+        return told;
+    }
+    if let Ok(document) = status::of_group(endpoint, ANSWER_MAX, tls)
         && let Some(found) = hindrance(&document)
     {
         told.text = format!("{}: {}", told.text, found.why);

@@ -2,12 +2,11 @@
 
 use crate::error::{CliError, code};
 use crate::group::GroupAccess;
-use crate::print;
 use crate::status;
-use crate::view_deciding::perform;
+use crate::view_setting::SettingPlan;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{GroupLimits, Level, Levels, NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{GroupLimits, Level, Levels, OrderingName, ViewChange};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -47,10 +46,7 @@ impl LevelPlan {
     }
 
     fn of(level: Level, document: &Value) -> Result<LevelPlan, CliError> {
-        let view: ViewStatus =
-            serde_json::from_value(document["view"].clone()).map_err(|error| {
-                CliError::failed(format!("the view of a node cannot be read: {error}"))
-            })?;
+        let view = status::view_in(document)?;
         if view.level == level.0 {
             return Err(CliError::usage(format!(
                 "view {} is at level {level}: there is nothing to change",
@@ -98,36 +94,6 @@ impl LevelPlan {
         })
     }
 
-    /// Says what would be, and changes nothing.
-    pub(crate) fn tell(&self, as_json: bool) -> Result<(), CliError> {
-        let unspoken = self.unspoken();
-        if as_json {
-            let speak = self.heard.iter().map(|(node, heard)| match heard {
-                Spoken::Nothing => json!({"node": node, "speaks": null}),
-                Spoken::Unnamed => {
-                    json!({"node": node, "speaks": [Level::UNNAMED.0, Level::UNNAMED.0]})
-                }
-                Spoken::Speaks(levels) => {
-                    json!({"node": node, "speaks": [levels.oldest().0, levels.newest().0]})
-                }
-            });
-            return print::line(json!({
-                "after": self.view.number, "level": self.level.0, "before": self.view.level,
-                "members": speak.collect::<Vec<_>>(),
-                "warning": (!unspoken.is_empty()).then(|| unspoken.join("; ")),
-            }));
-        }
-        let (next, now) = (self.view.number + 1, self.view.number);
-        let text = format!(
-            "view {next} would follow view {now}: level {} instead of {}",
-            self.level, self.view.level
-        );
-        print::line(match unspoken.is_empty() {
-            true => format!("{text}; all members speak it"),
-            false => format!("{text}: refused, {}", unspoken.join("; ")),
-        })
-    }
-
     /// Members that do not speak the level, or were not heard, each with what is known.
     fn unspoken(&self) -> Vec<String> {
         let level = self.level;
@@ -143,30 +109,64 @@ impl LevelPlan {
         });
         told.collect()
     }
+}
 
-    /// Has the level changed, and waits until nobody asks for another one. Returns the first slot of the new view.
-    pub(crate) fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
-        let until = Instant::now() + timeout;
-        let unspoken = self.unspoken();
-        if !unspoken.is_empty() {
-            return Err(CliError::conflict(format!(
-                "the group stays at level {}, because not every member speaks level {}: {}; nothing has changed",
-                self.view.level,
-                self.level,
-                unspoken.join("; ")
-            ))
-            .advise("start these nodes with a version that speaks it (without --speaks), or remove them from the group"));
-        }
-        let change = ViewChange {
-            after: ViewNumber(self.view.number),
-            acceptors: self.view.acceptors.iter().copied().map(NodeId).collect(),
-            window: self.view.window,
-        };
+impl SettingPlan for LevelPlan {
+    fn view(&self) -> &ViewStatus {
+        &self.view
+    }
+
+    fn operation(&self, change: ViewChange) -> Operation {
         let level = self.level;
-        let set = Operation::SetLevel { change, level };
-        let slot = perform(access, timeout, (self.view.number, &set))?;
-        self.settle(access, until)?;
-        Ok(slot)
+        Operation::SetLevel { change, level }
+    }
+
+    fn preview(&self) -> String {
+        let unspoken = self.unspoken();
+        let text = format!("level {} instead of {}", self.level, self.view.level);
+        match unspoken.is_empty() {
+            true => format!("{text}; all members speak it"),
+            false => format!("{text}: refused, {}", unspoken.join("; ")),
+        }
+    }
+
+    fn preview_fields(&self) -> Value {
+        let unspoken = self.unspoken();
+        let speak = self.heard.iter().map(|(node, heard)| match heard {
+            Spoken::Nothing => json!({"node": node, "speaks": null}),
+            Spoken::Unnamed => {
+                json!({"node": node, "speaks": [Level::UNNAMED.0, Level::UNNAMED.0]})
+            }
+            Spoken::Speaks(levels) => {
+                json!({"node": node, "speaks": [levels.oldest().0, levels.newest().0]})
+            }
+        });
+        json!({
+            "level": self.level.0, "before": self.view.level, "members": speak.collect::<Vec<_>>(),
+            "warning": (!unspoken.is_empty()).then(|| unspoken.join("; ")),
+        })
+    }
+
+    fn told(&self) -> String {
+        format!("level {}", self.level)
+    }
+
+    fn told_fields(&self) -> Value {
+        json!({ "level": self.level.0 })
+    }
+
+    fn check(&self, _is_forced: bool) -> Result<(), CliError> {
+        let unspoken = self.unspoken();
+        if unspoken.is_empty() {
+            return Ok(());
+        }
+        Err(CliError::conflict(format!(
+            "the group stays at level {}, because not every member speaks level {}: {}; nothing has changed",
+            self.view.level,
+            self.level,
+            unspoken.join("; ")
+        ))
+        .advise("start these nodes with a version that speaks it (without --speaks), or remove them from the group"))
     }
 
     /// Waits until no node that is up asks for another level: what was decided at a higher one is in snapshots then, and a node can be
@@ -196,11 +196,6 @@ impl LevelPlan {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-    }
-
-    /// The number of the view that the change makes.
-    pub(crate) fn number(&self) -> u64 {
-        self.view.number + 1
     }
 }
 

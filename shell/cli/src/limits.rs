@@ -2,14 +2,13 @@
 
 use crate::error::CliError;
 use crate::group::GroupAccess;
-use crate::print;
 use crate::status;
-use crate::view_deciding::{ANSWER_MAX, perform};
+use crate::view_deciding::ANSWER_MAX;
+use crate::view_setting::SettingPlan;
 use quorate_client::Operation;
 use quorate_node::{LimitsStatus, ViewStatus};
-use quorate_types::{Level, LimitChange, NodeId, ViewChange, ViewNumber};
+use quorate_types::{Level, LimitChange, ViewChange};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// A change of a limit, and what is known before it.
 #[derive(Debug)]
@@ -25,10 +24,7 @@ impl LimitPlan {
     }
 
     fn of(limit: LimitChange, document: &Value) -> Result<LimitPlan, CliError> {
-        let view: ViewStatus =
-            serde_json::from_value(document["view"].clone()).map_err(|error| {
-                CliError::failed(format!("the view of a node cannot be read: {error}"))
-            })?;
+        let view = status::view_in(document)?;
         let (now, next) = now_and_next(view.limits, limit);
         if now == next {
             return Err(CliError::usage(format!(
@@ -50,54 +46,6 @@ impl LimitPlan {
         Ok(LimitPlan { view, limit })
     }
 
-    /// Changes it, or only says what would be.
-    pub(crate) fn run(
-        &self,
-        access: &GroupAccess,
-        timeout: Duration,
-        (is_dry, as_json): (bool, bool),
-    ) -> Result<(), CliError> {
-        if is_dry {
-            return self.tell(as_json);
-        }
-        let slot = self.perform(access, timeout)?;
-        let (number, limit) = (self.number(), self.limit);
-        match as_json {
-            true => print::line(
-                json!({ "number": number, "first_slot": slot, "limits": self.limits() }),
-            ),
-            false => print::line(format!(
-                "view {number} is in force from slot {slot}: {limit}"
-            )),
-        }
-    }
-
-    /// Says what would be, and changes nothing.
-    fn tell(&self, as_json: bool) -> Result<(), CliError> {
-        let (now, next) = (self.view.number, self.number());
-        let (before, _) = now_and_next(self.view.limits, self.limit);
-        print::line(match as_json {
-            true => json!({ "after": now, "limits": self.limits(), "before": self.view.limits })
-                .to_string(),
-            false => format!(
-                "view {next} would follow view {now}: {} instead of {before}",
-                self.limit
-            ),
-        })
-    }
-
-    /// Has it decided, and returns the first slot of the new view.
-    fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
-        let change = ViewChange {
-            after: ViewNumber(self.view.number),
-            acceptors: self.view.acceptors.iter().copied().map(NodeId).collect(),
-            window: self.view.window,
-        };
-        let limit = self.limit;
-        let asked = Operation::SetLimit { change, limit };
-        perform(access, timeout, (self.view.number, &asked))
-    }
-
     /// The limits of the view that the change makes.
     fn limits(&self) -> LimitsStatus {
         let mut limits = self.view.limits;
@@ -107,10 +55,33 @@ impl LimitPlan {
         }
         limits
     }
+}
 
-    /// The number of the view that the change makes.
-    fn number(&self) -> u64 {
-        self.view.number + 1
+impl SettingPlan for LimitPlan {
+    fn view(&self) -> &ViewStatus {
+        &self.view
+    }
+
+    fn operation(&self, change: ViewChange) -> Operation {
+        let limit = self.limit;
+        Operation::SetLimit { change, limit }
+    }
+
+    fn preview(&self) -> String {
+        let (before, _) = now_and_next(self.view.limits, self.limit);
+        format!("{} instead of {before}", self.limit)
+    }
+
+    fn preview_fields(&self) -> Value {
+        json!({ "limits": self.limits(), "before": self.view.limits })
+    }
+
+    fn told(&self) -> String {
+        self.limit.to_string()
+    }
+
+    fn told_fields(&self) -> Value {
+        json!({ "limits": self.limits() })
     }
 }
 

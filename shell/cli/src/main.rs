@@ -49,11 +49,13 @@ mod status;
 mod table;
 mod tls;
 mod unfinished;
+mod unserved;
 mod up;
 mod verify;
 mod view;
 mod view_change;
 mod view_deciding;
+mod view_setting;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use error::CliError;

@@ -2,17 +2,16 @@
 
 use crate::error::CliError;
 use crate::group::GroupAccess;
-use crate::print;
 use crate::quorums::{refuse_spent, tolerated, voting};
 use crate::status;
-use crate::view_deciding::{ANSWER_MAX, perform};
+use crate::view_deciding::ANSWER_MAX;
+use crate::view_setting::SettingPlan;
 use clap::ValueEnum;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
-use quorate_types::{NodeId, OrderingName, ViewChange, ViewNumber};
+use quorate_types::{OrderingName, ViewChange};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Orderings by their names on the command line; docs/orderings.md compares them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
@@ -74,10 +73,7 @@ impl OrderingPlan {
     }
 
     fn of(ordering: OrderingName, document: &Value) -> Result<OrderingPlan, CliError> {
-        let view: ViewStatus =
-            serde_json::from_value(document["view"].clone()).map_err(|error| {
-                CliError::failed(format!("the view of a node cannot be read: {error}"))
-            })?;
+        let view = status::view_in(document)?;
         if view.ordering == ordering.word() {
             return Err(CliError::usage(format!(
                 "view {} orders with {ordering}: there is nothing to change",
@@ -106,33 +102,14 @@ impl OrderingPlan {
         })
     }
 
-    /// Says what would be, and changes nothing.
-    pub(crate) fn tell(&self, as_json: bool) -> Result<(), CliError> {
-        let (now, next) = (self.view.number, self.number());
-        let (before, ordering) = (&self.view.ordering, self.ordering);
-        let (up, needed) = (self.up, self.needed());
-        print::line(match as_json {
-            true => json!({
-                "after": now, "ordering": ordering.word(), "before": before, "up": up, "needed": needed,
-                "warning": self.warning(),
-            })
-            .to_string(),
-            false => {
-                let warning = self.warning().map(|warning| format!("\n{warning}"));
-                format!(
-                    "view {next} would follow view {now}: ordering {ordering} instead of {before}; {}; {up} of {} acceptors up, \
-                     {needed} needed{}",
-                    self.told(),
-                    self.view.acceptors.len(),
-                    warning.unwrap_or_default()
-                )
-            }
-        })
-    }
-
     /// How many acceptors must be up: the next view elects a leader, and decides.
     fn needed(&self) -> usize {
         self.view.counts().map_or(0, |quorums| quorums.both())
+    }
+
+    /// What the group tolerates then.
+    fn tolerated(&self) -> String {
+        (self.view.counts()).map_or_else(String::new, |quorums| tolerated(self.ordering, quorums))
     }
 
     /// That the next view would have no leader.
@@ -146,27 +123,45 @@ impl OrderingPlan {
             )
         })
     }
+}
 
-    /// Has it decided, and returns the first slot of the new view.
-    pub(crate) fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
-        let change = ViewChange {
-            after: ViewNumber(self.view.number),
-            acceptors: self.view.acceptors.iter().copied().map(NodeId).collect(),
-            window: self.view.window,
-        };
+impl SettingPlan for OrderingPlan {
+    fn view(&self) -> &ViewStatus {
+        &self.view
+    }
+
+    fn operation(&self, change: ViewChange) -> Operation {
         let ordering = self.ordering;
-        let switch = Operation::SwitchOrdering { change, ordering };
-        perform(access, timeout, (self.view.number, &switch))
+        Operation::SwitchOrdering { change, ordering }
     }
 
-    /// What the group tolerates then.
-    pub(crate) fn told(&self) -> String {
-        (self.view.counts()).map_or_else(String::new, |quorums| tolerated(self.ordering, quorums))
+    fn preview(&self) -> String {
+        let warning = self.warning().map(|warning| format!("\n{warning}"));
+        format!(
+            "ordering {} instead of {}; {}; {} of {} acceptors up, {} needed{}",
+            self.ordering,
+            self.view.ordering,
+            self.tolerated(),
+            self.up,
+            self.view.acceptors.len(),
+            self.needed(),
+            warning.unwrap_or_default()
+        )
     }
 
-    /// The number of the view that the switch makes.
-    pub(crate) fn number(&self) -> u64 {
-        self.view.number + 1
+    fn preview_fields(&self) -> Value {
+        json!({
+            "ordering": self.ordering.word(), "before": self.view.ordering, "up": self.up, "needed": self.needed(),
+            "warning": self.warning(),
+        })
+    }
+
+    fn told(&self) -> String {
+        format!("ordering {}; {}", self.ordering, self.tolerated())
+    }
+
+    fn told_fields(&self) -> Value {
+        json!({ "ordering": self.ordering.word() })
     }
 }
 

@@ -3,19 +3,17 @@
 
 use crate::error::CliError;
 use crate::group::GroupAccess;
-use crate::print;
 use crate::status;
-use crate::view_deciding::{ANSWER_MAX, perform};
+use crate::view_deciding::ANSWER_MAX;
+use crate::view_setting::SettingPlan;
 use quorate_client::Operation;
 use quorate_node::ViewStatus;
 use quorate_types::{
-    FastQuorums, Level, NodeId, OrderingName, QuorumRule, Quorums, ViewChange, ViewChangeError,
-    ViewNumber,
+    FastQuorums, Level, OrderingName, QuorumRule, Quorums, ViewChange, ViewChangeError,
 };
 use serde::Serializer;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// What a group tolerates with an ordering, for operators.
 pub(crate) fn tolerated(ordering: OrderingName, quorums: Quorums) -> String {
@@ -99,10 +97,7 @@ impl QuorumsPlan {
     }
 
     fn of(rule: QuorumRule, document: &Value) -> Result<QuorumsPlan, CliError> {
-        let view: ViewStatus =
-            serde_json::from_value(document["view"].clone()).map_err(|error| {
-                CliError::failed(format!("the view of a node cannot be read: {error}"))
-            })?;
+        let view = status::view_in(document)?;
         let ordering = view.ordering.parse().map_err(|_| {
             CliError::failed(format!("the ordering {} is not known here", view.ordering))
         })?;
@@ -139,8 +134,52 @@ impl QuorumsPlan {
         })
     }
 
+    /// The quorums that the view has.
+    fn before(&self) -> String {
+        let before = self.view.counts().map(|quorums| quorums.rule().to_string());
+        before.unwrap_or_default()
+    }
+}
+
+impl SettingPlan for QuorumsPlan {
+    fn view(&self) -> &ViewStatus {
+        &self.view
+    }
+
+    fn operation(&self, change: ViewChange) -> Operation {
+        let rule = self.rule;
+        Operation::SetQuorums { change, rule }
+    }
+
+    fn preview(&self) -> String {
+        format!(
+            "quorums {} instead of {}; {}; {} of {} acceptors up, {} needed",
+            self.rule,
+            self.before(),
+            self.told(),
+            self.up,
+            self.view.acceptors.len(),
+            self.quorums.both(),
+        )
+    }
+
+    fn preview_fields(&self) -> Value {
+        json!({
+            "quorums": self.rule.to_string(), "before": self.before(), "up": self.up, "needed": self.quorums.both(),
+            "tolerates": self.told(),
+        })
+    }
+
+    fn told(&self) -> String {
+        tolerated(self.ordering, self.quorums)
+    }
+
+    fn told_fields(&self) -> Value {
+        json!({ "quorums": self.rule.to_string(), "tolerates": self.told() })
+    }
+
     /// Refuses what the nodes that are up could not go on with, and what would take the last spare one from them.
-    pub(crate) fn check(&self, is_forced: bool) -> Result<(), CliError> {
+    fn check(&self, is_forced: bool) -> Result<(), CliError> {
         let needed = self.quorums.both();
         let left = format!(
             "{} of {} acceptors are up, and the next view needs {needed} to elect its leader and to decide",
@@ -160,50 +199,6 @@ impl QuorumsPlan {
                 .advise("start the other nodes first, ask for other sizes, or say --force"));
         }
         Ok(())
-    }
-
-    /// Says what would be, and changes nothing.
-    pub(crate) fn tell(&self, as_json: bool) -> Result<(), CliError> {
-        let (now, next) = (self.view.number, self.number());
-        let before = self.view.counts().map(|quorums| quorums.rule().to_string());
-        let before = before.unwrap_or_default();
-        print::line(match as_json {
-            true => json!({
-                "after": now, "quorums": self.rule.to_string(), "before": before, "up": self.up, "needed": self.quorums.both(),
-                "tolerates": self.told(),
-            })
-            .to_string(),
-            false => format!(
-                "view {next} would follow view {now}: quorums {} instead of {before}; {}; {} of {} acceptors up, {} needed",
-                self.rule,
-                self.told(),
-                self.up,
-                self.view.acceptors.len(),
-                self.quorums.both(),
-            ),
-        })
-    }
-
-    /// Has it decided, and returns the first slot of the new view.
-    pub(crate) fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
-        let change = ViewChange {
-            after: ViewNumber(self.view.number),
-            acceptors: self.view.acceptors.iter().copied().map(NodeId).collect(),
-            window: self.view.window,
-        };
-        let rule = self.rule;
-        let asked = Operation::SetQuorums { change, rule };
-        perform(access, timeout, (self.view.number, &asked))
-    }
-
-    /// What the group tolerates then.
-    pub(crate) fn told(&self) -> String {
-        tolerated(self.ordering, self.quorums)
-    }
-
-    /// The number of the view that the change makes.
-    pub(crate) fn number(&self) -> u64 {
-        self.view.number + 1
     }
 }
 

@@ -14,7 +14,6 @@ use quorate_client::{Answer, Endpoint, Operation, node_status};
 use quorate_node::{GroupStatus, ViewStatus};
 use quorate_types::{
     Duration as Span, GroupChange, Incarnation, Level, Levels, Member, MemberRole, NodeId, Secret,
-    ViewChange, ViewNumber,
 };
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -119,11 +118,7 @@ impl NewServer {
 
     fn asks(&self, view: &ViewStatus, incarnation: Incarnation, secret: Secret) -> Operation {
         Operation::Join {
-            change: ViewChange {
-                after: ViewNumber(view.number),
-                acceptors: view.acceptors.iter().copied().map(NodeId).collect(),
-                window: view.window,
-            },
+            change: view_deciding::same_acceptors(view),
             member: Member {
                 node: NodeId(self.node),
                 incarnation,

@@ -2,9 +2,9 @@
 
 use crate::error::{CliError, code};
 use crate::group::{GroupArgs, USUAL_ENDPOINT};
-use crate::groups;
 use crate::print;
 use crate::seconds;
+use crate::unserved;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
 use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus, ViewStatus};
@@ -127,7 +127,7 @@ pub(crate) fn first_report(
         match node_status(address, endpoint.group_id(), timeout, tls) {
             Ok(report) => return Ok(report),
             Err(error @ (ConnectError::Rejected { .. } | ConnectError::NoSuchGroup { .. })) => {
-                return Err(groups::told_of(error, endpoint, tls));
+                return Err(unserved::told_of(error, endpoint, tls));
             }
             // One node may have a wrong certificate and another a right one.
             Err(error @ ConnectError::Tls { .. }) => misfit = Some(error),
@@ -137,7 +137,7 @@ pub(crate) fn first_report(
     if let Some(error) = misfit {
         return Err(CliError::connect(error));
     }
-    if let Some(why) = groups::unserved(endpoint, tls) {
+    if let Some(why) = unserved::unserved(endpoint, tls) {
         return Err(why);
     }
     let text = format!("no node of {endpoint} answers (last: {last})");

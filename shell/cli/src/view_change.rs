@@ -15,12 +15,11 @@ use crate::seconds;
 use crate::serving::NewServer;
 use crate::status;
 use crate::view_deciding::{ANSWER_MAX, perform};
+use crate::view_setting::{self, Manner, SettingPlan};
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_client::Operation;
 use quorate_node::{GroupStatus, ViewStatus};
-use quorate_types::{
-    FastQuorums, Level, NodeId, NodeSet, OrderingName, QuorumRule, Quorums, ViewChange, ViewNumber,
-};
+use quorate_types::{FastQuorums, NodeId, NodeSet, OrderingName, Quorums, ViewChange, ViewNumber};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -184,31 +183,24 @@ struct Plan {
 pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     let how = change.how();
     let access = how.group.read()?;
-    if let Change::Set {
-        setting: Setting::Level(level),
-        ..
-    } = change
-    {
-        return set_level(*level, how, &access, as_json);
-    }
-    if let Change::Set {
-        setting: Setting::Quorums(rule),
-        ..
-    } = change
-    {
-        return set_quorums(*rule, how, &access, as_json);
-    }
-    if let Change::Set {
-        setting: Setting::Limit(limit),
-        ..
-    } = change
-    {
-        let patience = seconds::duration(how.timeout);
-        let plan = LimitPlan::read(*limit, &access)?;
-        return plan.run(&access, patience, (how.dry_run, as_json));
-    }
-    if let Change::Switch { ordering, .. } = change {
-        return switch(ordering.name(), how, &access, as_json);
+    let manner = Manner {
+        is_dry: how.dry_run,
+        is_forced: how.force,
+        as_json,
+        timeout: seconds::duration(how.timeout),
+    };
+    let set = |plan: &dyn SettingPlan| view_setting::run(plan, &access, manner);
+    match change {
+        Change::Set { setting, .. } => match *setting {
+            Setting::Level(level) => return set(&LevelPlan::read(level, &access)?),
+            Setting::Quorums(rule) => return set(&QuorumsPlan::read(rule, &access)?),
+            Setting::Limit(limit) => return set(&LimitPlan::read(limit, &access)?),
+            Setting::Window(_) => {}
+        },
+        Change::Switch { ordering, .. } => {
+            return set(&OrderingPlan::read(ordering.name(), &access)?);
+        }
+        Change::Add { .. } | Change::Remove { .. } | Change::Replace { .. } => {}
     }
     let until = Instant::now() + seconds::duration(how.timeout);
     let joins = change.comes().map(|node| NewServer::find(&access, node));
@@ -240,72 +232,6 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     }
 }
 
-fn set_level(
-    level: Level,
-    how: &HowArgs,
-    access: &GroupAccess,
-    as_json: bool,
-) -> Result<(), CliError> {
-    let plan = LevelPlan::read(level, access)?;
-    if how.dry_run {
-        return plan.tell(as_json);
-    }
-    let slot = plan.perform(access, seconds::duration(how.timeout))?;
-    let number = plan.number();
-    match as_json {
-        true => print::line(json!({ "number": number, "first_slot": slot, "level": level.0 })),
-        false => print::line(format!(
-            "view {number} is in force from slot {slot}: level {level}"
-        )),
-    }
-}
-
-fn set_quorums(
-    rule: QuorumRule,
-    how: &HowArgs,
-    access: &GroupAccess,
-    as_json: bool,
-) -> Result<(), CliError> {
-    let plan = QuorumsPlan::read(rule, access)?;
-    if how.dry_run {
-        return plan.tell(as_json);
-    }
-    plan.check(how.force)?;
-    let slot = plan.perform(access, seconds::duration(how.timeout))?;
-    let (number, told) = (plan.number(), plan.told());
-    match as_json {
-        true => print::line(
-            json!({ "number": number, "first_slot": slot, "quorums": rule.to_string(), "tolerates": told }),
-        ),
-        false => print::line(format!(
-            "view {number} is in force from slot {slot}: {told}"
-        )),
-    }
-}
-
-fn switch(
-    ordering: OrderingName,
-    how: &HowArgs,
-    access: &GroupAccess,
-    as_json: bool,
-) -> Result<(), CliError> {
-    let plan = OrderingPlan::read(ordering, access)?;
-    if how.dry_run {
-        return plan.tell(as_json);
-    }
-    let slot = plan.perform(access, seconds::duration(how.timeout))?;
-    let number = plan.number();
-    match as_json {
-        true => print::line(
-            json!({ "number": number, "first_slot": slot, "ordering": ordering.word() }),
-        ),
-        false => print::line(format!(
-            "view {number} is in force from slot {slot}: ordering {ordering}; {}",
-            plan.told()
-        )),
-    }
-}
-
 impl Plan {
     fn read(
         change: &Change,
@@ -313,10 +239,7 @@ impl Plan {
         joins: Option<&NewServer>,
     ) -> Result<Plan, CliError> {
         let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-        let view: ViewStatus =
-            serde_json::from_value(document["view"].clone()).map_err(|error| {
-                CliError::failed(format!("the view of a node cannot be read: {error}"))
-            })?;
+        let view = status::view_in(&document)?;
         let up = voting(&document).into_iter();
         let joins = joins.map(|server| server.node);
         let mut plan = Plan::new(change, &view, (up.chain(joins).collect(), joins))?;

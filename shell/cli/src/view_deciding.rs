@@ -4,6 +4,7 @@ use crate::error::{CliError, code};
 use crate::group::GroupAccess;
 use crate::status;
 use quorate_client::{Answer, CallCause, CallError, Operation};
+use quorate_node::ViewStatus;
 use quorate_types::{NodeId, ViewChange, ViewNumber};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_000);
 
 /// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
 pub(crate) const AGAIN_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a node may take to turn to a view that another one is in: until then it may refuse what has been decided.
+const BEHIND_MAX: Duration = Duration::from_millis(2_000);
 
 /// Has a change of view `number` decided, and returns the first slot of the new view. While the view before is not yet over, it asks
 /// again.
@@ -26,9 +30,10 @@ pub(crate) fn perform(
         Operation::SetLimit { .. } => access.connect_for_any_state(timeout)?,
         _ => access.connect(timeout)?,
     };
-    let is_newest = || -> Result<bool, CliError> {
-        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-        Ok(view.number == number)
+    let mut asking = Asking {
+        number,
+        until,
+        superseded: None,
     };
     loop {
         match client.perform(change.clone()) {
@@ -36,13 +41,47 @@ pub(crate) fn perform(
             Ok(Answer::Called(_) | Answer::Read { .. }) => {
                 return Err(CliError::failed("the node did not answer with a slot"));
             }
-            Err(CallError::Invalid(CallCause::ViewConflict))
-                if Instant::now() + AGAIN_EVERY < until && is_newest()? =>
-            {
+            Err(error @ CallError::Invalid(CallCause::ViewConflict)) => {
+                // Nodes that do not answer say nothing of another change.
+                let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls());
+                let newest = view.map_or(number, |view| view.number);
+                if !asking.goes_on(Instant::now(), newest) {
+                    return Err(refused(error, number));
+                }
                 std::thread::sleep(AGAIN_EVERY);
             }
             Err(error) => return Err(refused(error, number)),
         }
+    }
+}
+
+/// How long the same change is asked for again that a node has refused because of another one.
+struct Asking {
+    /// The view that is changed.
+    number: u64,
+    until: Instant,
+    /// Since when a newer view is known.
+    superseded: Option<Instant>,
+}
+
+impl Asking {
+    /// Whether it may still be decided, or has been without the word of the node that was asked. `newest` is the newest view that any
+    /// node which answered is in: an older one than is changed says nothing, for those that are further may not have answered in time.
+    fn goes_on(&mut self, now: Instant, newest: u64) -> bool {
+        if newest > self.number {
+            self.superseded.get_or_insert(now);
+        }
+        let until = self.superseded.map(|since| since + BEHIND_MAX);
+        now + AGAIN_EVERY < until.map_or(self.until, |until| until.min(self.until))
+    }
+}
+
+/// A change of a view after which the same acceptors vote in the same window.
+pub(crate) fn same_acceptors(view: &ViewStatus) -> ViewChange {
+    ViewChange {
+        after: ViewNumber(view.number),
+        acceptors: view.acceptors.iter().copied().map(NodeId).collect(),
+        window: view.window,
     }
 }
 
@@ -111,5 +150,36 @@ fn refused(error: CallError, number: u64) -> CliError {
             "this group runs without snapshots: what was decided in a view that ended would be kept by nobody who joins",
         ),
         other => CliError::call(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_change_is_asked_for_again_until_the_node_that_refused_it_must_know_why() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let asking = || Asking {
+            number: 3,
+            until: at(30_000),
+            superseded: None,
+        };
+        let mut slow = asking();
+        assert!(slow.goes_on(at(0), 3), "the view before is not yet over");
+        assert!(slow.goes_on(at(1_000), 2), "who is in view 3 was not heard");
+        assert!(slow.goes_on(at(29_000), 3));
+        assert!(!slow.goes_on(at(29_950), 3), "its time is over");
+        let mut other = asking();
+        assert!(
+            other.goes_on(at(500), 4),
+            "this may be the view that was asked for"
+        );
+        assert!(other.goes_on(at(2_300), 3));
+        assert!(
+            !other.goes_on(at(2_500), 4),
+            "it is the view of another change"
+        );
     }
 }

@@ -218,9 +218,11 @@ impl OtherGroups {
         }
     }
 
-    pub(crate) fn pass(&self, group: GroupId, passed: Passed) {
-        if let Some(running) = self.running.get(&group) {
-            running.mailbox.pass(passed);
+    /// Passes a connection on to the node of its group; gives it back, with the reason, where that does not take it.
+    fn pass(&self, group: GroupId, passed: Passed) -> Option<(Passed, String)> {
+        match self.running.get(&group) {
+            Some(running) => running.mailbox.pass(passed),
+            None => Some((passed, "it has been dropped".to_owned())),
         }
     }
 
@@ -367,9 +369,11 @@ impl Node {
     }
 
     /// Somebody asks for another group.
-    pub(crate) fn pass_on(&mut self, group: GroupId, passed: Passed) {
-        if let Some(others) = self.place.others() {
-            others.pass(group, passed);
+    pub(crate) fn pass_on(&mut self, group: GroupId, passed: Passed, now: Time) {
+        if let Some(others) = self.place.others()
+            && let Some((passed, why)) = others.pass(group, passed)
+        {
+            self.transport.turn_back(passed, &why, now);
         }
     }
 

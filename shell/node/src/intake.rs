@@ -39,7 +39,7 @@ impl Node {
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
                 }
-                Arrival::Elsewhere { group, passed } => self.pass_on(group, *passed),
+                Arrival::Elsewhere { group, passed } => self.pass_on(group, *passed, now),
                 Arrival::Dismissed { peer, view } => self.membership.dismissed(peer, view),
                 Arrival::Unspoken { peer, text } => self.membership.unspoken(peer, text),
                 Arrival::Sighted { peer, sighting } => {

@@ -23,6 +23,8 @@ struct Letters {
     stop: Option<Stop>,
     waker: Option<Arc<Waker>>,
     state: GroupState,
+    /// Why it could not begin the last time, until its loop runs.
+    failed: Option<String>,
 }
 
 /// Why a group's node has to end.
@@ -55,17 +57,25 @@ impl Mailbox {
             .expect("nobody panics with the mailbox in hand")
     }
 
-    /// Hands over a connection. Of too many the newest are closed, and all where nobody would read them: who sent them comes again.
-    pub(crate) fn pass(&self, passed: Passed) {
+    /// Hands over a connection. Gives back, with the reason, the newest of too many, and all where nobody would read them: who sent them
+    /// comes again. A client does not wait for what has failed and is tried again.
+    pub(crate) fn pass(&self, passed: Passed) -> Option<(Passed, String)> {
         let mut letters = self.open();
-        let is_read = match letters.state {
-            GroupState::Starting | GroupState::Running => letters.stop.is_none(),
-            GroupState::Failed(_) | GroupState::Left => false,
+        let why = match (&letters.state, &letters.failed) {
+            _ if letters.stop.is_some() => "it ends".to_owned(),
+            (GroupState::Failed(why), _) => why.clone(),
+            (GroupState::Left, _) => "it has left the group".to_owned(),
+            (GroupState::Starting, Some(why)) if passed.is_client() => why.clone(),
+            (GroupState::Starting | GroupState::Running, _) => {
+                if letters.passed.len() < PASSED_WAITING {
+                    letters.passed.push_back(passed);
+                    letters.wake();
+                    return None;
+                }
+                "too many connections wait for it".to_owned()
+            }
         };
-        if is_read && letters.passed.len() < PASSED_WAITING {
-            letters.passed.push_back(passed);
-            letters.wake();
-        }
+        Some((passed, why))
     }
 
     /// Has the group's node end. A group that was dropped stays so.
@@ -92,6 +102,9 @@ impl Mailbox {
         if let GroupState::Failed(_) | GroupState::Left = state {
             letters.passed.clear();
         }
+        if let GroupState::Failed(why) = &state {
+            letters.failed = Some(why.clone());
+        }
         letters.state = state;
     }
 
@@ -108,6 +121,7 @@ impl Mailbox {
         let mut letters = self.open();
         letters.waker = Some(waker);
         letters.state = GroupState::Running;
+        letters.failed = None;
     }
 }
 

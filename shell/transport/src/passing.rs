@@ -20,6 +20,8 @@ pub enum OtherGroup {
 pub struct Passed {
     connection: Connection,
     hello: Frame,
+    /// A node's, else: it connects again by itself, and is told nothing.
+    is_client: bool,
 }
 
 impl std::fmt::Debug for Passed {
@@ -27,6 +29,14 @@ impl std::fmt::Debug for Passed {
         f.debug_struct("Passed")
             .field("from", &self.connection.address)
             .finish_non_exhaustive()
+    }
+}
+
+impl Passed {
+    /// Whether a client asks, who is told why nobody serves it.
+    #[must_use]
+    pub fn is_client(&self) -> bool {
+        self.is_client
     }
 }
 
@@ -45,7 +55,7 @@ impl Transport {
         now: Time,
     ) {
         match self.others.get(&group) {
-            Some(OtherGroup::Here) => self.pass_on(slot, group, frame),
+            Some(OtherGroup::Here) => self.pass_on(slot, group, (frame, is_client)),
             Some(OtherGroup::Elsewhere(members)) if is_client => {
                 let connection = self.slots[slot].as_ref().expect("it has just spoken");
                 let welcome = Welcome {
@@ -70,7 +80,7 @@ impl Transport {
         }
     }
 
-    fn pass_on(&mut self, slot: usize, group: GroupId, frame: &Frame) {
+    fn pass_on(&mut self, slot: usize, group: GroupId, (frame, is_client): (&Frame, bool)) {
         let mut connection = self.slots[slot].take().expect("it has just spoken");
         self.free.push(slot);
         self.settings.places.give_back(1);
@@ -83,28 +93,52 @@ impl Transport {
         // A socket that is not watched any more is watched by the next transport.
         let _ = self.registry.deregister(connection.stream.socket());
         let hello = frame.clone();
-        let passed = Box::new(Passed { connection, hello });
+        let passed = Box::new(Passed {
+            connection,
+            hello,
+            is_client,
+        });
         self.arrivals.push(Arrival::Elsewhere { group, passed });
     }
 
     /// Takes over a connection that another transport of this node accepted.
     pub fn adopt(&mut self, passed: Passed, now: Time) {
-        let Passed { connection, hello } = passed;
+        let hello = passed.hello.clone();
+        if let Some(slot) = self.take_over(passed, now) {
+            self.counters.accepted += 1;
+            self.greeted(slot, &hello, now);
+            // Frames that came with the first one are whole already: no event tells of them.
+            self.receive(slot, false, now);
+        }
+    }
+
+    /// Ends a connection that the transport of the other group does not take; a client is told why, and goes to another node.
+    pub fn turn_back(&mut self, passed: Passed, why: &str, now: Time) {
+        if passed.is_client
+            && let Some(slot) = self.take_over(passed, now)
+        {
+            let text = format!("this node does not serve the group: {why}");
+            self.turn_away(slot, RejectReason::Stopping, &text, now);
+        }
+    }
+
+    /// A place for a connection from another transport; `None` where there is none, which ends it.
+    fn take_over(&mut self, passed: Passed, now: Time) -> Option<usize> {
         if self.is_full() && !self.evict_stranger(now) {
             self.counters.refused += 1;
-            return;
+            return None;
         }
         let group = self.settings.own.group;
-        let connection = connection.passed_to(group, Phase::Stranger);
+        let connection = passed.connection.passed_to(group, Phase::Stranger);
         match self.take_slot(connection) {
             Ok(slot) => {
-                self.counters.accepted += 1;
                 self.strangers += 1;
-                self.greeted(slot, &hello, now);
-                // Frames that came with the first one are whole already: no event tells of them.
-                self.receive(slot, false, now);
+                Some(slot)
             }
-            Err(error) => tracing::warn!(%error, "cannot watch a connection"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch a connection");
+                None
+            }
         }
     }
 }

@@ -114,23 +114,39 @@ impl<O: Ordering> Replica<O> {
                 secret,
                 speaks,
                 role,
+            } => self.client_joins((from, request), change, (member, secret, role, speaks), out),
+            FromClient::SetLevel {
+                request,
+                change,
+                level,
             } => {
-                if !speaks.has(self.level_asked().0) {
-                    let ask = Ask::Request(request);
-                    return refuse(out, from, ask, Refusal::LevelNotSpoken);
-                }
-                let invitation = secret.hash();
-                let who = MemberChange::Joins {
-                    member,
-                    invitation,
-                    role,
-                };
+                let who = MemberChange::Level(level);
                 self.client_change_view((from, request), (change, who), out);
             }
-            FromClient::SetLevel { .. }
-            | FromClient::SwitchOrdering { .. }
-            | FromClient::SetQuorums { .. }
-            | FromClient::SetLimit { .. } => self.client_sets(from, &message, out),
+            FromClient::SwitchOrdering {
+                request,
+                change,
+                ordering,
+            } => {
+                let who = MemberChange::Ordering(ordering);
+                self.client_change_view((from, request), (change, who), out);
+            }
+            FromClient::SetQuorums {
+                request,
+                change,
+                rule,
+            } => {
+                let who = MemberChange::Quorums(rule);
+                self.client_change_view((from, request), (change, who), out);
+            }
+            FromClient::SetLimit {
+                request,
+                change,
+                limit,
+            } => {
+                let who = MemberChange::Limit(limit);
+                self.client_change_view((from, request), (change, who), out);
+            }
             FromClient::MoveLeader { request, node } => {
                 self.client_move_leader((from, request), node, out);
             }

@@ -11,9 +11,9 @@ use crate::{Output, PeerMessage, Replica, Snapshots};
 use quorate_ordering::{Event, Lane, LinkState, Ordering, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, CommandId, ConnectionId, Duration, FirstBallot, FromClient, Level, LimitChange,
-    LimitError, LinkEpoch, MemberChange, NodeId, NodeSet, Persistence, Refusal, SecretHash, Slot,
-    Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
+    Ask, Body, CommandId, ConnectionId, Duration, FirstBallot, Level, Levels, LimitChange,
+    LimitError, LinkEpoch, Member, MemberChange, MemberRole, NodeId, NodeSet, Persistence, Refusal,
+    Secret, SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
 };
 
 /// A client that waits until a view is in force.
@@ -66,35 +66,22 @@ impl<O: Ordering> Replica<O> {
         self.submit(purpose, Body::ChangeView { change, who, first });
     }
 
-    /// An operator changes something of the view that is nobody's: all stay who they are.
-    pub(crate) fn client_sets(
+    /// A node asks to become a member. One that does not read what the members ask of each other would follow nothing.
+    pub(crate) fn client_joins(
         &mut self,
-        from: ConnectionId,
-        message: &FromClient,
+        (from, request): (ConnectionId, u64),
+        change: ViewChange,
+        (member, secret, role, speaks): (Member, Secret, MemberRole, Levels),
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let (request, change, who) = match *message {
-            FromClient::SetLevel {
-                request,
-                change,
-                level,
-            } => (request, change, MemberChange::Level(level)),
-            FromClient::SwitchOrdering {
-                request,
-                change,
-                ordering,
-            } => (request, change, MemberChange::Ordering(ordering)),
-            FromClient::SetQuorums {
-                request,
-                change,
-                rule,
-            } => (request, change, MemberChange::Quorums(rule)),
-            FromClient::SetLimit {
-                request,
-                change,
-                limit,
-            } => (request, change, MemberChange::Limit(limit)),
-            _ => unreachable!("called for these requests"),
+        if !speaks.has(self.level_asked().0) {
+            return refuse(out, from, Ask::Request(request), Refusal::LevelNotSpoken);
+        }
+        let invitation = secret.hash();
+        let who = MemberChange::Joins {
+            member,
+            invitation,
+            role,
         };
         self.client_change_view((from, request), (change, who), out);
     }

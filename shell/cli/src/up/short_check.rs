@@ -3,7 +3,8 @@
 use crate::check;
 use crate::up::UpArgs;
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Problems that are printed; the rest is counted.
@@ -14,7 +15,7 @@ const REPORT_BYTES_MAX: u64 = 1 << 20;
 
 /// A check that runs; dropping it ends it.
 pub(crate) struct ShortCheck {
-    child: Child,
+    process: Arc<Mutex<Child>>,
     printer: Option<JoinHandle<()>>,
 }
 
@@ -34,37 +35,51 @@ impl ShortCheck {
         for package in &args.allow {
             command.arg("--allow").arg(package);
         }
+        ShortCheck::run(command, &args.class)
+    }
+
+    fn run(mut command: Command, class: &str) -> Option<ShortCheck> {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = command.spawn().ok()?;
         let mut report = child.stdout.take()?.take(REPORT_BYTES_MAX);
-        let class = args.class.clone();
+        let process = Arc::new(Mutex::new(child));
+        let (class, checked) = (class.to_owned(), process.clone());
         let printer = std::thread::Builder::new()
             .name("check".to_owned())
             .spawn(move || {
                 let mut text = String::new();
-                if report.read_to_string(&mut text).is_ok() {
+                let read = report.read_to_string(&mut text);
+                // The report was its last work: the group may run for years.
+                end(&checked);
+                if read.is_ok() {
                     tell(&class, &text);
                 }
             });
-        Some(ShortCheck {
-            child,
+        let check = ShortCheck {
+            process,
             printer: printer.ok(),
-        })
+        };
+        check.printer.is_some().then_some(check)
     }
 }
 
 impl Drop for ShortCheck {
     fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        end(&self.process);
         if let Some(printer) = self.printer.take() {
             drop(printer.join());
         }
     }
+}
+
+/// Ends the process, which may have ended already, and takes its end from the system: that comes at once.
+fn end(process: &Mutex<Child>) {
+    let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(process.kill());
+    drop(process.wait());
 }
 
 /// Prints the problems of a report; one that cannot be read says nothing.
@@ -88,5 +103,23 @@ fn tell(class: &str, report: &str) {
         eprintln!(
             "quorate: {count} found in {class}: see `quorate check {class}`, or start with --no-check"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_check_that_has_told_what_it_found_leaves_no_process_behind() {
+        let mut command = Command::new("sh");
+        // It says all that it has to say, and would not end by itself.
+        command.args(["-c", "echo '{\"found\": []}'; exec >&- sleep 600"]);
+        let mut check = ShortCheck::run(command, "bank:Account").expect("there is a shell");
+        let process = format!("/proc/{}", check.process.lock().unwrap().id());
+        let printer = check.printer.take().expect("there is a thread");
+        printer.join().expect("it tells what it found");
+        assert!(!Path::new(&process).exists(), "{process}");
     }
 }

@@ -1,10 +1,12 @@
 //! Further groups on the nodes of a cluster: created, served, found from any node, and dropped.
 
 use crate::{Group, pid, run, signal, text};
+use quorate_client::node_status;
+use quorate_types::GroupId;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The endpoint of a group, by the addresses of the cluster's.
 fn at(group: &Group, name: &str) -> String {
@@ -215,6 +217,20 @@ fn a_group_whose_class_the_nodes_lack_is_told_at_once_and_by_its_status() {
         // A node that tries again is starting for a moment.
         stderr.contains(why)
     });
+    until("a call is told what the status says", || {
+        let words = ["counter", "add", "1", "--timeout", "1"];
+        let (code, stderr) = call(&at(&group, "wrong"), &words).unwrap_err();
+        assert_eq!(code, Some(4), "{stderr}");
+        assert!(!stderr.contains("end of file"), "{stderr}");
+        stderr.contains(why) && stderr.contains("no node of the group wrong answers")
+    });
+    let first = group.ready["nodes"][0]["address"].as_str().unwrap();
+    let wrong = GroupId::named("wrong");
+    until("the node itself says why", || {
+        let told = node_status(first, wrong, Duration::from_secs(5), None).unwrap_err();
+        let told = told.to_string();
+        told.contains("this node does not serve the group: ") && told.contains(why)
+    });
 }
 
 #[test]
@@ -241,6 +257,10 @@ fn what_no_group_can_be_is_refused_and_changes_nothing() {
         7,
         "there is a group orders",
     );
+    let (code, says) = call(group.endpoint(), &["orders", "add", "1"]).unwrap_err();
+    assert_eq!(code, Some(3), "{says}");
+    assert!(says.contains("which has: counter"), "{says}");
+    assert!(says.contains("--group orders"), "{says}");
     let inside = at(&group, "orders");
     let words = [
         "group",

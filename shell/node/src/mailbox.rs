@@ -93,8 +93,13 @@ impl Mailbox {
         self.open().stop
     }
 
+    /// How the group is served. What has failed stays so while it is tried again, until it runs: that would hide the reason.
     pub(crate) fn state(&self) -> GroupState {
-        self.open().state.clone()
+        let letters = self.open();
+        match (&letters.state, &letters.failed) {
+            (GroupState::Starting, Some(why)) => GroupState::Failed(why.clone()),
+            (state, _) => state.clone(),
+        }
     }
 
     pub(crate) fn is_now(&self, state: GroupState) {

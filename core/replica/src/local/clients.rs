@@ -11,8 +11,8 @@ use quorate_ordering::{Event, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Attachment, Body, CallPlace, ClosedBy, Command, CommandId, ConnectionId, Duration,
-    FromClient, MemberChange, NodeId, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot,
-    Tenancy, Time, ToClient, Value,
+    FromClient, MemberChange, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot, Tenancy,
+    Time, ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -196,22 +196,6 @@ impl<O: Ordering> Replica<O> {
         self.waiting.disconnected(connection, sessions);
         self.expiry.disconnected(connection);
         self.reads.disconnected(connection);
-    }
-
-    /// Whom clients are to call: the leader, or this node where whoever is called proposes.
-    fn named_leader(&self) -> Option<NodeId> {
-        let leader = self.leader();
-        let proposes =
-            self.view().ordering.proposes_where_called() && self.serves_objects().is_ok();
-        leader.map(|leader| if proposes { self.config.own } else { leader })
-    }
-
-    /// Tells every client the new leader.
-    pub(crate) fn tell_leader(&mut self, out: &mut Vec<Output<O::Message>>) {
-        let leader = self.named_leader();
-        for connection in self.connections.take_untold(leader) {
-            reply(out, connection, ToClient::Leader { leader });
-        }
     }
 
     fn open(

@@ -1,7 +1,10 @@
 //! The clients connected to this node, as far as the replica must know them.
 
 use crate::limits::{LEFT_OUT_UNTIL_LOOKED, OPENS_PER_CONNECTION, SESSIONS_PER_CONNECTION};
-use quorate_types::{Attachment, ConnectionId, NodeId, SessionId, Slot};
+use crate::local::clients::reply;
+use crate::{Output, Replica};
+use quorate_ordering::Ordering;
+use quorate_types::{Attachment, ConnectionId, NodeId, SessionId, Slot, ToClient};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -153,6 +156,29 @@ impl Connections {
 impl Connection {
     fn tell(&mut self, leader: Option<NodeId>) -> bool {
         std::mem::replace(&mut self.told, leader) != leader
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// Whom clients are to call: the leader, or this node where whoever is called proposes. Who is no member any more hears of no leader,
+    /// and names who leads first.
+    pub(crate) fn named_leader(&self) -> Option<NodeId> {
+        let view = self.view();
+        if !view.nodes().contains(self.config.own) {
+            return view.first_ballot.map(|first| first.node);
+        }
+        let leader = self.leader();
+        let proposes =
+            self.view().ordering.proposes_where_called() && self.serves_objects().is_ok();
+        leader.map(|leader| if proposes { self.config.own } else { leader })
+    }
+
+    /// Tells every client the new leader.
+    pub(crate) fn tell_leader(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let leader = self.named_leader();
+        for connection in self.connections.take_untold(leader) {
+            reply(out, connection, ToClient::Leader { leader });
+        }
     }
 }
 

@@ -71,7 +71,12 @@ fn all_linked(group: &Group) {
         let mut peers = node["peers"].as_array().into_iter().flatten();
         node["up"] == true && peers.all(|peer| peer["connected"] == true)
     };
-    while !group.status()["nodes"].as_array().unwrap().iter().all(is_linked) {}
+    while !group.status()["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .all(is_linked)
+    {}
 }
 
 fn ordering_of(group: &Group) -> (Value, Value) {

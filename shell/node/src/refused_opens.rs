@@ -143,7 +143,7 @@ mod tests {
         ];
         assert_eq!(refused(&one, &[]), [11, 12]);
         // What nobody speaks of was opened, for all that is known.
-        assert_eq!(refused(&[open(1), open(2), call(10)], &[]), []);
+        assert!(refused(&[open(1), open(2), call(10)], &[]).is_empty());
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             open(1),
             call(15),
         ];
-        assert_eq!(refused(&copied, &[]), []);
+        assert!(refused(&copied, &[]).is_empty());
         let held = [open(1), close(3), open(1), open(1), call(13)];
         assert_eq!(
             refused(&held, &[(1, 3)]),

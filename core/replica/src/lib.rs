@@ -33,6 +33,7 @@ pub use objects::speculation::Speculated;
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};
 pub use replicated::invitations::Invitation;
+pub use replicated::kept::KeptAfter;
 pub use replicated::poison::PoisonReports;
 pub use replicated::snapshot::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 pub use status::{PoisonStanding, ReplicaStatus, TrimHindrance, TrimWait};

@@ -201,7 +201,7 @@ pub const RESETS_WAITING: usize = 16;
 
 /// What the answer of a call that was parked counts for beside its value: the entry that stays until its session ends. A session
 /// keeps 32,768 of them at most, which with its window and all parked calls fit into an image of it.
-pub(crate) const WOKEN_BYTES: usize = 512;
+pub const WOKEN_BYTES: usize = 512;
 
 /// After so long a replica that does not lead submits a tick for what is due: the leader's objects may hang.
 pub(crate) const TICK_PATIENCE: Duration = Duration::from_millis(1_000);

@@ -34,6 +34,7 @@ use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
 use crate::objects::speculation::{Speculated, Speculation};
 use crate::replicated::Replicated;
+use crate::replicated::kept::KeptAfter;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
@@ -463,6 +464,13 @@ impl<O: Ordering> Replica<O> {
     #[must_use]
     pub fn executed_upto(&self) -> Slot {
         self.pipeline.executed(self.replicated.applied)
+    }
+
+    /// The large replies that sessions keep once the newest slot is executed that this start has executed: for whoever compares
+    /// replicas. `None` before the first one, and since a state was fetched.
+    #[must_use]
+    pub fn kept_after(&self) -> Option<KeptAfter> {
+        self.replicated.kept.after()
     }
 
     /// How often the objects went ahead of decisions.

@@ -372,6 +372,8 @@ pub enum Plant {
     LimitsNotInSnapshot,
     /// How many replies are kept follows the view that is applied, not the one of the slot that is executed.
     RepliesLimitedAtApply,
+    /// Whether clients must acknowledge sooner follows the limit of what is executed, not the one that is in force.
+    CrowdedAtExecution,
     /// Where other acceptors vote than asked quorums were made for, as many as before elect a leader: too few to meet who decides.
     KeptPhaseOneMisses,
     /// As many promises make a leader as votes decide.

@@ -52,6 +52,7 @@ mod questions;
 mod quorums_word;
 mod rebuild;
 mod recover;
+mod refused_opens;
 mod restore;
 mod rounds;
 mod signals;

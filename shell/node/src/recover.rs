@@ -4,6 +4,7 @@
 //! comes to the state that their group had, and a backup of that is restored like any other. The node is a cluster of its own and its only
 //! acceptor, so all that it gets counts as decided. Called by `quorate recover`, for a directory that was made and never opened.
 
+use crate::refused_opens::refused_opens;
 use crate::restore::{begin_log, promised};
 use crate::survivors::{HeldBody, Survivors};
 use crate::{NodeConfig, NodeError};
@@ -12,9 +13,11 @@ use quorate_ordering::{Entry, Record};
 use quorate_replica::SnapshotCore;
 use quorate_storage::{BodySize, DataDirectory, Identity, SnapshotStore};
 use quorate_types::{
-    Ballot, Batch, Body, Command, Digest, GroupChange, MemberChange, Slot, View, ViewId, ViewNumber,
+    Ballot, Batch, Body, Command, Digest, GroupChange, MemberChange, NodeId, SessionId, Slot, View,
+    ViewId, ViewNumber,
 };
 use quorate_wire::snapshot_front;
+use std::collections::BTreeSet;
 
 /// Gives the node of `config`, the only one of its group, what the survivors know. Their directories stay as they are.
 ///
@@ -41,9 +44,12 @@ pub fn recover(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeErr
         upto: survivors.included(),
     });
     let begins = survivors.begins_after();
-    let filled = survivors.batches.iter().zip(1..).map(|(batch, after)| {
-        let slot = begins.plus(after);
-        let batch = of_the_new_group(slot, batch);
+    let slots = || (begins.0 + 1..).map(Slot).zip(&survivors.batches);
+    let held = survivors.snapshot().map(|held| &held.front.core.sessions);
+    let held = held.into_iter().flatten();
+    let refused = refused_opens(slots(), held.map(|session| (session.hash, session.id)));
+    let filled = slots().map(|(slot, batch)| {
+        let batch = without_opens(slot, of_the_new_group(slot, batch), &refused);
         Entry::Chosen { slot, batch }
     });
     let record = |entry| Record { view, entry };
@@ -137,6 +143,24 @@ fn of_the_new_group(decided: Slot, batch: &Batch) -> Batch {
     Batch::new(batch.stamp(), commands.collect())
 }
 
+/// The batch, but for opens that the old group refused: the new one has room for more sessions than that may have had.
+fn without_opens(decided: Slot, batch: Batch, refused: &BTreeSet<SessionId>) -> Batch {
+    let at = |index| SessionId::opened_at(decided, index);
+    if !(0..batch.commands().len()).any(|index| refused.contains(&at(index))) {
+        return batch;
+    }
+    let commands = batch.commands().iter().cloned().enumerate();
+    let commands = commands.map(|(index, mut command)| {
+        if refused.contains(&at(index)) {
+            // No start of a node waits for it.
+            let (reader, boot) = (NodeId(0), 0);
+            command.body = Body::Read { reader, boot };
+        }
+        command
+    });
+    Batch::new(batch.stamp(), commands.collect())
+}
+
 /// The calls are executed again with the code that executed them.
 fn keep_code(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeError> {
     let name = format!("code-{}", config.group);
@@ -151,7 +175,7 @@ fn keep_code(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{CommandId, Level, NodeSet, Stamp, ViewChange};
+    use quorate_types::{CommandId, Level, NodeSet, SecretHash, SessionTerms, Stamp, ViewChange};
 
     #[test]
     fn a_change_of_the_old_groups_view_keeps_its_place_and_loses_its_effect() {
@@ -187,6 +211,31 @@ mod tests {
         );
         let other = Batch::new(Stamp::default(), vec![command(Body::Tick)]);
         assert!(of_the_new_group(Slot(9), &other).is_same(&other));
+    }
+
+    #[test]
+    fn an_open_that_was_refused_keeps_its_place_and_opens_nothing() {
+        let body = || Body::Open {
+            hash: SecretHash::default(),
+            terms: SessionTerms::default(),
+            tenant: SecretHash::default(),
+        };
+        let command = |body| Command {
+            id: CommandId::default(),
+            acknowledged: 0,
+            body,
+        };
+        let bodies = [Body::Tick, body(), body()];
+        let batch = Batch::new(Stamp::default(), bodies.map(command).to_vec());
+        let refused = BTreeSet::from([SessionId::opened_at(Slot(9), 1)]);
+        let recovered = without_opens(Slot(9), batch.clone(), &refused);
+        assert_eq!(recovered.stamp(), batch.stamp());
+        let [tick, read, open] = recovered.commands() else {
+            panic!("all keep their places: {recovered:?}");
+        };
+        assert_eq!((tick, open), (&batch.commands()[0], &batch.commands()[2]));
+        assert!(matches!(read.body, Body::Read { .. }), "{read:?}");
+        assert!(without_opens(Slot(8), batch.clone(), &refused).is_same(&batch));
     }
 
     /// The new node would differ from what the old group's replicas agreed on.

@@ -339,7 +339,11 @@ impl<O: Ordering> Replica<O> {
         }
         // The client cannot acknowledge more before its lowest call has an answer.
         let is_lowest = id.sequence == acknowledged + 1;
-        let (kept, most) = (&self.replicated.kept, self.replicated.replies_max());
+        let kept = &self.replicated.kept;
+        let most = match planted(Plant::CrowdedAtExecution) {
+            true => kept.most(),
+            false => self.replicated.replies_max(),
+        };
         let above = (id.session, acknowledged);
         if admission == Admission::New && !is_lowest && kept.is_too_much(above, most) {
             return Err(Refusal::Overloaded);

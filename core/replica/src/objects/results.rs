@@ -96,6 +96,7 @@ impl<O: Ordering> Replica<O> {
         for freed in &calls.freed {
             kept.free(*freed);
         }
+        kept.executed(calls.slot);
         dropped
     }
 

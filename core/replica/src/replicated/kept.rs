@@ -8,9 +8,11 @@
 use crate::limits::WOKEN_BYTES;
 use crate::{KeptLimits, ReplyImage, ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Outcome, SessionId};
+use quorate_types::{CommandId, Outcome, SessionId, Slot};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
 
 /// Replies that are kept no longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +21,29 @@ pub(crate) enum Freed {
     Acknowledged(SessionId, u64),
     /// The session is over.
     Ended(SessionId),
+}
+
+/// The large replies that are kept once a slot is executed: the same on all replicas, whenever each of them executes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptAfter {
+    /// The slot.
+    pub slot: Slot,
+    /// Bytes of all sessions.
+    pub bytes: usize,
+    /// Of each reply a hash, [`KeptAfter::mark`], all of them joined by exclusive or.
+    pub digest: u64,
+}
+
+impl KeptAfter {
+    /// Stands for a reply that takes so many `bytes`, of a call that was parked or of another one.
+    #[must_use]
+    pub fn mark(id: CommandId, bytes: usize, was_parked: bool) -> u64 {
+        let mut hash = XxHash3_64::new();
+        for number in [id.session.0, id.sequence, bytes as u64, was_parked.into()] {
+            hash.write(&number.to_le_bytes());
+        }
+        hash.finish()
+    }
 }
 
 /// The large replies of one session, and all those of calls that were parked.
@@ -39,6 +64,10 @@ pub(crate) struct KeptReplies {
     /// Sessions by what they hold, for the one that holds most, and of several the oldest.
     order: BTreeSet<(usize, Reverse<SessionId>)>,
     bytes: usize,
+    /// The marks of all of them.
+    digest: u64,
+    /// After the newest slot that this start has executed.
+    after: Option<KeptAfter>,
 }
 
 impl KeptReplies {
@@ -48,6 +77,8 @@ impl KeptReplies {
             held: BTreeMap::new(),
             order: BTreeSet::new(),
             bytes: 0,
+            digest: 0,
+            after: None,
         }
     }
 
@@ -129,6 +160,8 @@ impl KeptReplies {
             self.change(id.session, |held| {
                 let before = held.replies.insert(id.sequence, bytes);
                 held.bytes = held.bytes + bytes - before.unwrap_or(0);
+                let replaced = before.map_or(0, |before| KeptAfter::mark(id, before, false));
+                replaced ^ KeptAfter::mark(id, bytes, false)
             });
         }
     }
@@ -139,6 +172,8 @@ impl KeptReplies {
         self.change(id.session, |held| {
             let before = held.woken.insert(id.sequence, bytes);
             held.bytes = held.bytes + bytes - before.unwrap_or(0);
+            let replaced = before.map_or(0, |before| KeptAfter::mark(id, before, true));
+            replaced ^ KeptAfter::mark(id, bytes, true)
         });
     }
 
@@ -149,14 +184,20 @@ impl KeptReplies {
         self.change(session, |held| {
             let is_newest = |sequence: u64| newest == CommandId { session, sequence };
             let older = held.woken.keys().find(|sequence| !is_newest(**sequence));
-            let first = match older.copied() {
-                Some(sequence) => held.woken.remove_entry(&sequence),
-                None => held.replies.pop_first().or_else(|| held.woken.pop_first()),
+            let (first, was_parked) = match older.copied() {
+                Some(sequence) => (held.woken.remove_entry(&sequence), true),
+                None => match held.replies.pop_first() {
+                    Some(reply) => (Some(reply), false),
+                    None => (held.woken.pop_first(), true),
+                },
             };
-            if let Some((sequence, bytes)) = first {
-                held.bytes -= bytes;
-                dropped = Some(CommandId { session, sequence });
-            }
+            let Some((sequence, bytes)) = first else {
+                return 0;
+            };
+            let id = CommandId { session, sequence };
+            held.bytes -= bytes;
+            dropped = Some(id);
+            KeptAfter::mark(id, bytes, was_parked)
         });
         dropped
     }
@@ -166,19 +207,39 @@ impl KeptReplies {
             Freed::Acknowledged(session, sequence) => {
                 if self.held.contains_key(&session) {
                     self.change(session, |held| {
-                        held.replies = held.replies.split_off(&(sequence + 1));
-                        held.bytes = held.replies.values().chain(held.woken.values()).sum();
+                        let later = held.replies.split_off(&(sequence + 1));
+                        let freed = std::mem::replace(&mut held.replies, later);
+                        held.bytes -= freed.values().sum::<usize>();
+                        marks(session, &freed, false)
                     });
                 }
             }
-            Freed::Ended(session) => self.change(session, |held| *held = Held::default()),
+            Freed::Ended(session) => self.change(session, |held| {
+                let Held { replies, woken, .. } = std::mem::take(held);
+                marks(session, &replies, false) ^ marks(session, &woken, true)
+            }),
         }
     }
 
-    fn change(&mut self, session: SessionId, change: impl FnOnce(&mut Held)) {
+    /// A slot is executed, and what it frees is freed.
+    pub(crate) fn executed(&mut self, slot: Slot) {
+        self.after = Some(KeptAfter {
+            slot,
+            bytes: self.bytes,
+            digest: self.digest,
+        });
+    }
+
+    /// What was kept once the newest slot was executed that this start has executed.
+    pub(crate) fn after(&self) -> Option<KeptAfter> {
+        self.after
+    }
+
+    /// `change` returns the marks of what comes and of what goes.
+    fn change(&mut self, session: SessionId, change: impl FnOnce(&mut Held) -> u64) {
         let held = self.held.entry(session).or_default();
         let before = held.bytes;
-        change(held);
+        self.digest ^= change(held);
         let after = held.bytes;
         if held.replies.is_empty() && held.woken.is_empty() {
             self.held.remove(&session);
@@ -217,6 +278,11 @@ impl KeptReplies {
         })
     }
 
+    /// Bytes that all sessions may keep of what is executed.
+    pub(crate) fn most(&self) -> usize {
+        self.limits.group_bytes
+    }
+
     /// Bytes of all sessions.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -227,11 +293,24 @@ impl KeptReplies {
         assert_eq!(sum, self.bytes, "every kept byte is counted");
         let with_bytes = self.held.values().filter(|held| held.bytes > 0);
         assert_eq!(self.order.len(), with_bytes.count());
+        let held = self.held.iter().map(|(session, held)| {
+            marks(*session, &held.replies, false) ^ marks(*session, &held.woken, true)
+        });
+        let digest = held.fold(0, |all, marks| all ^ marks);
+        assert_eq!(digest, self.digest, "every kept reply is in the digest");
         assert!(
             self.bytes <= self.limits.group_bytes,
             "kept replies stay in their bound"
         );
     }
+}
+
+/// The marks of these replies.
+fn marks(session: SessionId, replies: &BTreeMap<u64, usize>, were_parked: bool) -> u64 {
+    let marks = replies.iter().map(|(&sequence, &bytes)| {
+        KeptAfter::mark(CommandId { session, sequence }, bytes, were_parked)
+    });
+    marks.fold(0, |all, mark| all ^ mark)
 }
 
 pub(crate) fn weight(outcome: &Outcome) -> usize {

@@ -157,13 +157,55 @@ fn fewer_replies_are_kept_from_the_first_slot_on_that_is_executed_in_the_view() 
     assert!(many[0] > 4 * REPLY && many[0] == many[1], "{many:?}");
 }
 
-/// Claim rp-153.
+/// Nothing is executed in either view when a client asks: how much may be kept is that of the slot in which its call would stand.
+#[test]
+fn clients_must_acknowledge_sooner_once_a_view_with_fewer_replies_is_in_force() {
+    let mut world = World::with(2, |config| {
+        high(config);
+        config.kept = KeptLimits {
+            session_bytes: 8 * REPLY,
+            group_bytes: 32 * REPLY,
+            ..KEPT
+        };
+    });
+    let session = world.open(0, 5);
+    let is_taken = |world: &mut World, sequence, acknowledged| {
+        world.take_told(5);
+        world.call_acknowledging(0, 5, id(session, sequence), acknowledged, "a");
+        match world.take_told(5).last() {
+            Some(ToClient::Replied { .. }) => true,
+            Some(ToClient::Refused { refusal, .. }) => {
+                assert_eq!(*refusal, Refusal::Overloaded);
+                false
+            }
+            told => panic!("{told:?}"),
+        }
+    };
+    write(&mut world, session, 1..=1);
+    assert!(is_taken(&mut world, 3, 0));
+    let limit = |kept: usize| MemberChange::Limit(LimitChange::Replies((kept * REPLY) as u64));
+    decide(&mut world, 1, limit(8));
+    fill(&mut world, WINDOW - 2);
+    assert!(
+        is_taken(&mut world, 4, 0),
+        "the last slot of the view before"
+    );
+    assert!(!is_taken(&mut world, 5, 0), "three of eight are kept");
+    assert!(is_taken(&mut world, 5, 4) && is_taken(&mut world, 6, 4));
+    assert!(!is_taken(&mut world, 7, 4), "two are not acknowledged");
+    decide(&mut world, 2, limit(32));
+    fill(&mut world, WINDOW - 2);
+    assert!(!is_taken(&mut world, 7, 4), "its view is not in force yet");
+    fill(&mut world, 1);
+    assert!(is_taken(&mut world, 7, 4));
+}
+
 #[test]
 fn each_planted_bug_is_found() {
-    for bug in Plant::EXECUTED {
+    for bug in Plant::ADMITTED {
         plant(Some(bug));
         let is_missed = catch_unwind(
-            fewer_replies_are_kept_from_the_first_slot_on_that_is_executed_in_the_view,
+            clients_must_acknowledge_sooner_once_a_view_with_fewer_replies_is_in_force,
         );
         plant(None);
         assert!(is_missed.is_err(), "no test finds {bug:?}");

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 217] = [
+    pub const ALL: [Plant; 218] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -176,6 +176,7 @@ impl Plant {
         Plant::QuorumsOfOldView,
         Plant::LimitsAtDecision,
         Plant::LimitsNotInSnapshot,
+        Plant::RepliesLimitedAtApply,
         Plant::KeptPhaseOneMisses,
         Plant::PhaseOneByPhaseTwo,
         Plant::ConfirmedByMajority,
@@ -270,9 +271,8 @@ impl Plant {
     /// In datagrams: the tests of `core/wire` find each.
     pub const PARTS: [Plant; 2] = [Plant::PartsMixed, Plant::PartsOfOldBallot];
 
-    /// What shows while more replies are kept than may be, which the acknowledgements of a run end too soon: the tests of `core/replica` find
-    /// it.
-    pub const EXECUTED: [Plant; 1] = [Plant::RepliesLimitedAtApply];
+    /// What makes clients acknowledge at another time, which no promise names: the tests of `core/replica` find it.
+    pub const ADMITTED: [Plant; 1] = [Plant::CrowdedAtExecution];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 15] = [

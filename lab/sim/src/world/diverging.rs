@@ -72,6 +72,12 @@ impl World {
         }
     }
 
+    /// Whether the objects of a node differ, or did.
+    pub(super) fn has_differed(&self, id: NodeId) -> bool {
+        let diverged = self.harm.diverged;
+        diverged.is_some_and(|diverged| diverged.node == id)
+    }
+
     fn differs(&mut self, node: NodeId, wrong: Wrong) {
         self.harm.diverged = Some(Diverged {
             node,

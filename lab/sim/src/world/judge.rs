@@ -7,6 +7,7 @@ mod agreed_time;
 mod casts;
 mod collects;
 mod group;
+mod kept;
 mod losses;
 mod replies;
 mod resets;
@@ -124,6 +125,8 @@ pub(super) struct Judge {
     spread: spread::SpreadValues,
     /// What is on the disks; `None` in memory mode.
     written: Option<BTreeMap<ViewNumber, Written>>,
+    /// Which replies are kept, where anybody has sessions.
+    kept: Option<kept::Kept>,
     once: AtMostOnce,
     durability: Durability,
     witness: LogWitness<Group>,
@@ -208,6 +211,7 @@ impl Judge {
             cast: casts::Casts::default(),
             spread: spread::SpreadValues::new(),
             written: (view.persistence == Persistence::Disk).then(BTreeMap::new),
+            kept: None,
             once: AtMostOnce::default(),
             durability: Durability::default(),
             witness: LogWitness::new(Group),
@@ -381,6 +385,7 @@ impl Judge {
         for LaterAnswer { id, outcome, .. } in &results.answers {
             self.taken(*id, outcome, Some(node))?;
         }
+        self.follow_replies(slot, Some((steps, results)));
         Ok(())
     }
 

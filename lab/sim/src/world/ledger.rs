@@ -97,6 +97,11 @@ impl Ledger {
         self.sessions.contains_key(&session)
     }
 
+    /// Up to which sequence the client of a session needs no reply, while it is open.
+    pub(super) fn floor(&self, session: SessionId) -> Option<u64> {
+        self.sessions.get(&session).map(|session| session.floor)
+    }
+
     /// The newest tenancy of a session, also of one that has ended.
     pub(super) fn tenancy(&self, session: SessionId) -> u64 {
         self.tenancies.get(&session).copied().unwrap_or(0)

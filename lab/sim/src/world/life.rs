@@ -353,6 +353,7 @@ impl World {
         self.follow_level(id);
         self.perform(id, out);
         self.watch_settled(id);
+        self.watch_kept(id);
         self.set_alarm(id);
     }
 

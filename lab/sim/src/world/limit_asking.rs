@@ -9,11 +9,12 @@ use super::World;
 use super::random::Random;
 use super::row::Row;
 use super::setup::Setup;
+use quorate_replica::KeptLimits;
 use quorate_types::{
     Duration, FromClient, GroupLimits, Level, LimitChange, NodeId, View, ViewChange,
 };
 
-/// Changes of the limits among a thousand requests for another view.
+/// Changes of the limits among a thousand requests for another view, and three times as many where few replies are kept.
 const ASKED: u64 = 200;
 
 /// Sessions beyond the clients, at most, that a limit leaves room for.
@@ -33,6 +34,8 @@ pub(super) struct LimitAsking {
     clients: u64,
     /// Bytes of replies that one session keeps.
     of_session: u64,
+    /// Whether so few are kept that a limit of the group takes some away.
+    keeps_few: bool,
 }
 
 impl LimitAsking {
@@ -45,6 +48,7 @@ impl LimitAsking {
             random: is_on.then(|| Random::new(setup.seed, "other limits", 0)),
             clients: setup.all_clients(),
             of_session: setup.kept.session_bytes as u64,
+            keeps_few: setup.kept != KeptLimits::default(),
         }
     }
 
@@ -84,12 +88,17 @@ impl LimitAsking {
         }
         let share = match view.level < Level::LIMITS {
             true => ASKED / 10,
+            false if self.keeps_few => 3 * ASKED,
             false => ASKED,
         };
         if !random.chance(share) {
             return None;
         }
-        let limit = match random.chance(600) {
+        let of_sessions = match self.keeps_few {
+            true => 300,
+            false => 700,
+        };
+        let limit = match random.chance(of_sessions) {
             true => {
                 let now = view.limits.named_sessions();
                 LimitChange::Sessions(draw_sessions(random, self.clients, now))

@@ -47,6 +47,7 @@ mod prompt;
 mod quiet;
 mod quorum_asking;
 mod random;
+mod reply_ledger;
 mod row;
 mod run;
 mod schedule;
@@ -225,6 +226,7 @@ impl World {
         };
         let kept = world.setup.kept;
         world.judge.sessions_keep(kept.session_bytes as u64);
+        world.judge.keeps_replies(kept, world.setup.sessions_max);
         world.note_shape();
         world.make_nodes();
         world.make_clients();

@@ -134,6 +134,7 @@ impl World {
             }
             Output::FinishSnapshot { core, agreed } => {
                 self.watch_core(id, &core);
+                self.watch_kept_in(id, &core);
                 self.running(id).cores.insert(core.slot, (core, agreed));
                 self.try_save(id);
             }

@@ -369,7 +369,7 @@ fn kept(seed: u64) -> KeptLimits {
     // A reply of these objects takes a few bytes.
     let session_bytes = random.between(8, 40) as usize;
     KeptLimits {
-        counted_min: 1,
+        counted_min: *Random::new(seed, "counted", 0).pick(&[1, 1, 2, 3]),
         session_bytes,
         group_bytes: session_bytes * random.between(1, 4) as usize,
     }

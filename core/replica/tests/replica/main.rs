@@ -13,6 +13,7 @@ mod drift;
 mod early;
 mod early_at_random;
 mod fetching;
+mod first_leader;
 mod groups;
 mod kept;
 mod levels;

@@ -2,12 +2,11 @@
 
 use crate::views::{WINDOW, change, fill, world};
 use crate::world::{World, call, id, meta, refused};
-use quorate_ordering::{Effect, Role};
 use quorate_replica::Snapshots;
 use quorate_replica::limits::INVITATIONS_MAX;
 use quorate_types::{
-    Ask, Body, ConnectionId, Duration, FirstBallot, FromClient, Incarnation, Level, Member,
-    MemberChange, MemberRole, NodeId, Outcome, Refusal, Secret, Slot, ToClient, ViewNumber,
+    Ask, Body, Duration, FromClient, Incarnation, Member, MemberChange, MemberRole, NodeId,
+    Outcome, Refusal, Secret, Slot, ToClient, ViewNumber,
 };
 
 fn secret(number: u8) -> Secret {
@@ -166,36 +165,6 @@ fn a_member_that_left_is_told_nothing_and_one_that_joined_is_linked_in_the_new_v
     let told = &shared.linked_up[before..];
     let of_new: Vec<_> = told.iter().filter(|(_, view, _)| view.0 == 3).collect();
     assert_eq!(of_new, [&(0, ViewNumber(3), NodeId(3))], "{told:?}");
-}
-
-/// It hears of no leader in the new view, and its clients would call it until it ends. Claim mp-90.
-#[test]
-fn clients_of_a_leader_that_leaves_are_told_at_once_who_leads_next() {
-    let mut world = World::with(3, |config| {
-        config.view.window = WINDOW;
-        config.view.level = Level::FIRST_BALLOT;
-    });
-    let ballot = world.shared.borrow_mut().next_ballot(2);
-    world.effect(2, Effect::Role(Role::Leader { ballot }));
-    world.open(2, 5);
-    let (node, boot) = (NodeId(1), 7);
-    world.decide(vec![meta(Body::ChangeView {
-        first: Some(FirstBallot { node, boot }),
-        change: change(1, &[0, 1]),
-        who: Box::new(MemberChange::Leaves(NodeId(2))),
-    })]);
-    let told = |world: &World| {
-        let told = world.told.iter();
-        let of_client = told.filter(|(to, _)| *to == ConnectionId(5));
-        let leaders = of_client.filter_map(|(_, told)| match told {
-            ToClient::Leader { leader } => Some(*leader),
-            _ => None,
-        });
-        leaders.collect::<Vec<_>>()
-    };
-    assert_eq!(told(&world), []);
-    fill(&mut world, WINDOW);
-    assert_eq!(told(&world), [Some(node)]);
 }
 
 /// Claim rp-104.

@@ -1,15 +1,15 @@
 //! Views that change while the group runs: from which slot on, whom it is told, and what becomes of messages of other views.
 
 use crate::world::{World, config, meta};
-use quorate_ordering::{Effect, Lane, Ordering, Role, Standing, ViewPast};
+use quorate_ordering::{Effect, Lane, Ordering, Standing, ViewPast};
 use quorate_replica::{
     Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaMessage, Snapshots,
     ViewPasts,
 };
 use quorate_types::{
-    Ask, Ballot, Body, Duration, FirstBallot, FromClient, GroupId, Incarnation, Level, Levels,
-    LinkEpoch, MemberChange, NodeId, NodeSet, Persistence, Quorums, Refusal, SessionTerms, Slot,
-    ToClient, ViewChange, ViewId, ViewNumber,
+    Ask, Body, Duration, FromClient, GroupId, Incarnation, LinkEpoch, MemberChange, NodeId,
+    NodeSet, Persistence, Quorums, Refusal, SessionTerms, Slot, ToClient, ViewChange, ViewId,
+    ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) fn change(after: u64, acceptors: &[u16]) -> ViewChange {
     }
 }
 
-fn ask(world: &mut World, at: usize, from: u64, change: ViewChange) {
+pub(crate) fn ask(world: &mut World, at: usize, from: u64, change: ViewChange) {
     let request = from;
     world.say(
         at,
@@ -74,56 +74,6 @@ fn turned() -> (World, Slot) {
     })]);
     fill(&mut world, WINDOW);
     (world, slot.plus(WINDOW))
-}
-
-/// Who a change names first that node 0 submits in this role, after greetings of others, each with its start.
-fn named(
-    acceptors: &[u16],
-    greetings: &[(u16, u64)],
-    role: fn(Ballot) -> Role,
-) -> Option<(u16, u64)> {
-    let mut world = World::with(3, |config| {
-        config.view.window = WINDOW;
-        config.view.level = Level::FIRST_BALLOT;
-    });
-    for (peer, boot) in greetings {
-        let (peer, boot) = (NodeId(*peer), *boot);
-        let levels = Levels::UNNAMED;
-        world.input(0, Input::Greeted { peer, boot, levels });
-    }
-    let ballot = world.shared.borrow_mut().next_ballot(0);
-    world.effect(0, Effect::Role(role(ballot)));
-    world.shared.borrow_mut().holds_submissions = true;
-    world.shared.borrow_mut().linked = vec![1, 2];
-    ask(&mut world, 0, 50, change(1, acceptors));
-    let shared = world.shared.borrow();
-    let mut submitted = shared.submitted.iter();
-    let first = submitted.find_map(|(_, command)| match command.body {
-        Body::ChangeView { first, .. } => Some(first),
-        _ => None,
-    });
-    let first = first.expect("the change is submitted");
-    first.map(|FirstBallot { node, boot }| (node.0, boot))
-}
-
-/// Claim mp-90.
-#[test]
-fn a_change_names_who_leads_and_nobody_who_only_tries_to() {
-    let named = |role| named(&[0], &[], role);
-    assert_eq!(named(|ballot| Role::Leader { ballot }), Some((0, 1)));
-    assert_eq!(named(|ballot| Role::Candidate { ballot }), None);
-    assert_eq!(named(|_| Role::Follower { leader: None }), None);
-}
-
-/// Claim mp-90.
-#[test]
-fn a_change_in_which_the_leader_leaves_names_a_linked_successor_and_its_start() {
-    let named =
-        |acceptors, greetings| named(acceptors, greetings, |ballot| Role::Leader { ballot });
-    assert_eq!(named(&[0, 1], &[(1, 7)]), Some((0, 1)), "it stays");
-    assert_eq!(named(&[1, 2], &[(1, 7), (2, 5)]), Some((1, 7)));
-    assert_eq!(named(&[1, 2], &[(2, 5), (2, 6)]), Some((2, 6)));
-    assert_eq!(named(&[1, 2], &[]), None, "no start of them is known");
 }
 
 /// Claim rp-97.

@@ -126,7 +126,7 @@ pub(super) struct Judge {
     /// What is on the disks; `None` in memory mode.
     written: Option<BTreeMap<ViewNumber, Written>>,
     /// Which replies are kept, where anybody has sessions.
-    kept: Option<kept::Kept>,
+    kept: Option<kept::KeptJudge>,
     once: AtMostOnce,
     durability: Durability,
     witness: LogWitness<Group>,

@@ -8,7 +8,7 @@ use quorate_replica::{KeptAfter, KeptLimits, SnapshotCore};
 use quorate_types::{NodeId, Slot, SlotResults, Step};
 
 /// What the log says of kept replies.
-pub(super) struct Kept {
+pub(super) struct KeptJudge {
     ledger: ReplyLedger,
     /// Where no view says otherwise.
     usual: Room,
@@ -17,7 +17,7 @@ pub(super) struct Kept {
 impl Judge {
     /// Replicas keep replies as these limits say, and have so many sessions open, where no view says otherwise.
     pub(in super::super) fn keeps_replies(&mut self, limits: KeptLimits, sessions: usize) {
-        self.kept = Some(Kept {
+        self.kept = Some(KeptJudge {
             ledger: ReplyLedger::new(limits),
             usual: Room {
                 sessions,

@@ -1,0 +1,89 @@
+//! Who a change of the view names as its first leader, and what the clients of a leader that leaves are told.
+
+use crate::views::{WINDOW, ask, change, fill};
+use crate::world::{World, meta};
+use quorate_ordering::{Effect, Role};
+use quorate_replica::Input;
+use quorate_types::{
+    Ballot, Body, ConnectionId, FirstBallot, Level, Levels, MemberChange, NodeId, ToClient,
+};
+
+/// Who a change names first that node 0 submits in this role, after greetings of others, each with its start.
+fn named(
+    acceptors: &[u16],
+    greetings: &[(u16, u64)],
+    role: fn(Ballot) -> Role,
+) -> Option<(u16, u64)> {
+    let mut world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.view.level = Level::FIRST_BALLOT;
+    });
+    for (peer, boot) in greetings {
+        let (peer, boot) = (NodeId(*peer), *boot);
+        let levels = Levels::UNNAMED;
+        world.input(0, Input::Greeted { peer, boot, levels });
+    }
+    let ballot = world.shared.borrow_mut().next_ballot(0);
+    world.effect(0, Effect::Role(role(ballot)));
+    world.shared.borrow_mut().holds_submissions = true;
+    world.shared.borrow_mut().linked = vec![1, 2];
+    ask(&mut world, 0, 50, change(1, acceptors));
+    let shared = world.shared.borrow();
+    let mut submitted = shared.submitted.iter();
+    let first = submitted.find_map(|(_, command)| match command.body {
+        Body::ChangeView { first, .. } => Some(first),
+        _ => None,
+    });
+    let first = first.expect("the change is submitted");
+    first.map(|FirstBallot { node, boot }| (node.0, boot))
+}
+
+/// Claim mp-90.
+#[test]
+fn a_change_names_who_leads_and_nobody_who_only_tries_to() {
+    let named = |role| named(&[0], &[], role);
+    assert_eq!(named(|ballot| Role::Leader { ballot }), Some((0, 1)));
+    assert_eq!(named(|ballot| Role::Candidate { ballot }), None);
+    assert_eq!(named(|_| Role::Follower { leader: None }), None);
+}
+
+/// Claim mp-90.
+#[test]
+fn a_change_in_which_the_leader_leaves_names_a_linked_successor_and_its_start() {
+    let named =
+        |acceptors, greetings| named(acceptors, greetings, |ballot| Role::Leader { ballot });
+    assert_eq!(named(&[0, 1], &[(1, 7)]), Some((0, 1)), "it stays");
+    assert_eq!(named(&[1, 2], &[(1, 7), (2, 5)]), Some((1, 7)));
+    assert_eq!(named(&[1, 2], &[(2, 5), (2, 6)]), Some((2, 6)));
+    assert_eq!(named(&[1, 2], &[]), None, "no start of them is known");
+}
+
+/// It hears of no leader in the new view, and its clients would call it until it ends. Claim mp-90.
+#[test]
+fn clients_of_a_leader_that_leaves_are_told_at_once_who_leads_next() {
+    let mut world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.view.level = Level::FIRST_BALLOT;
+    });
+    let ballot = world.shared.borrow_mut().next_ballot(2);
+    world.effect(2, Effect::Role(Role::Leader { ballot }));
+    world.open(2, 5);
+    let (node, boot) = (NodeId(1), 7);
+    world.decide(vec![meta(Body::ChangeView {
+        first: Some(FirstBallot { node, boot }),
+        change: change(1, &[0, 1]),
+        who: Box::new(MemberChange::Leaves(NodeId(2))),
+    })]);
+    let told = |world: &World| {
+        let told = world.told.iter();
+        let of_client = told.filter(|(to, _)| *to == ConnectionId(5));
+        let leaders = of_client.filter_map(|(_, told)| match told {
+            ToClient::Leader { leader } => Some(*leader),
+            _ => None,
+        });
+        leaders.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&world), []);
+    fill(&mut world, WINDOW);
+    assert_eq!(told(&world), [Some(node)]);
+}

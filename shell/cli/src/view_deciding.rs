@@ -14,7 +14,8 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_000);
 /// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
 pub(crate) const AGAIN_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a node may take to turn to a view that another one is in: until then it may refuse what has been decided.
+/// How long a node may take to turn to a view that another one is in, or to be linked to the others after its start: until then it may
+/// refuse what others would not.
 const BEHIND_MAX: Duration = Duration::from_millis(2_000);
 
 /// Has a change of view `number` decided, and returns the first slot of the new view. While the view before is not yet over, it asks
@@ -34,6 +35,7 @@ pub(crate) fn perform(
         number,
         until,
         superseded: None,
+        unlinked: None,
     };
     loop {
         match client.perform(change.clone()) {
@@ -50,18 +52,26 @@ pub(crate) fn perform(
                 }
                 std::thread::sleep(AGAIN_EVERY);
             }
+            Err(error @ CallError::Invalid(CallCause::ViewNotReady)) => {
+                if !asking.waits_for_links(Instant::now()) {
+                    return Err(refused(error, number));
+                }
+                std::thread::sleep(AGAIN_EVERY);
+            }
             Err(error) => return Err(refused(error, number)),
         }
     }
 }
 
-/// How long the same change is asked for again that a node has refused because of another one.
+/// How long the same change is asked for again that a node has refused because of another one, or for want of links.
 struct Asking {
     /// The view that is changed.
     number: u64,
     until: Instant,
     /// Since when a newer view is known.
     superseded: Option<Instant>,
+    /// Since when too few acceptors are linked to the node that is asked.
+    unlinked: Option<Instant>,
 }
 
 impl Asking {
@@ -73,6 +83,12 @@ impl Asking {
         }
         let until = self.superseded.map(|since| since + BEHIND_MAX);
         now + AGAIN_EVERY < until.map_or(self.until, |until| until.min(self.until))
+    }
+
+    /// Whether the node that was asked may have been started a moment ago.
+    fn waits_for_links(&mut self, now: Instant) -> bool {
+        let since = *self.unlinked.get_or_insert(now);
+        now + AGAIN_EVERY < self.until.min(since + BEHIND_MAX)
     }
 }
 
@@ -165,6 +181,7 @@ mod tests {
             number: 3,
             until: at(30_000),
             superseded: None,
+            unlinked: None,
         };
         let mut slow = asking();
         assert!(slow.goes_on(at(0), 3), "the view before is not yet over");
@@ -181,5 +198,21 @@ mod tests {
             !other.goes_on(at(2_500), 4),
             "it is the view of another change"
         );
+    }
+
+    #[test]
+    fn a_node_that_has_just_come_back_has_time_to_be_linked() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let asking = |until| Asking {
+            number: 3,
+            until: at(until),
+            superseded: None,
+            unlinked: None,
+        };
+        let mut long = asking(30_000);
+        assert!(long.waits_for_links(at(5_000)) && long.waits_for_links(at(6_800)));
+        assert!(!long.waits_for_links(at(7_000)));
+        assert!(!asking(50).waits_for_links(at(0)), "its time is over");
     }
 }

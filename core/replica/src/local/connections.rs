@@ -163,14 +163,13 @@ impl<O: Ordering> Replica<O> {
     /// Whom clients are to call: the leader, or this node where whoever is called proposes. Who is no member any more hears of no leader,
     /// and names who leads first.
     pub(crate) fn named_leader(&self) -> Option<NodeId> {
-        let view = self.view();
-        if !view.nodes().contains(self.config.own) {
-            return view.first_ballot.map(|first| first.node);
-        }
-        let leader = self.leader();
-        let proposes =
-            self.view().ordering.proposes_where_called() && self.serves_objects().is_ok();
-        leader.map(|leader| if proposes { self.config.own } else { leader })
+        let (view, own) = (self.view(), self.config.own);
+        let Some(leader) = self.leader() else {
+            let first = view.first_ballot.map(|first| first.node);
+            return first.filter(|_| !view.nodes().contains(own));
+        };
+        let proposes = view.ordering.proposes_where_called() && self.serves_objects().is_ok();
+        Some(if proposes { own } else { leader })
     }
 
     /// Tells every client the new leader.

@@ -11,7 +11,6 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CommandId, Outcome, SessionId, Slot};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 /// Replies that are kept no longer.
@@ -38,11 +37,8 @@ impl KeptAfter {
     /// Stands for a reply that takes so many `bytes`, of a call that was parked or of another one.
     #[must_use]
     pub fn mark(id: CommandId, bytes: usize, was_parked: bool) -> u64 {
-        let mut hash = XxHash3_64::new();
-        for number in [id.session.0, id.sequence, bytes as u64, was_parked.into()] {
-            hash.write(&number.to_le_bytes());
-        }
-        hash.finish()
+        let numbers = [id.session.0, id.sequence, bytes as u64, was_parked.into()];
+        XxHash3_64::oneshot(numbers.map(u64::to_le_bytes).as_flattened())
     }
 }
 

@@ -395,6 +395,7 @@ impl From<Mistake> for Outcome {
     }
 }
 
+#[cold]
 fn malformed() -> Mistake {
     mistake(
         "ValueError",
@@ -477,19 +478,27 @@ fn head(rest: &mut &[u8]) -> Result<(u8, u64), Mistake> {
 #[inline(never)]
 fn long_head(rest: &mut &[u8]) -> Result<(u8, u64), Mistake> {
     let (&first, tail) = rest.split_first().ok_or_else(malformed)?;
-    let width = match first & 0x1f {
-        24 => 1,
-        25 => 2,
-        26 => 4,
-        27 => 8,
-        _ => return Err(malformed()),
-    };
-    let (argument, tail) = tail.split_at_checked(width).ok_or_else(malformed)?;
     *rest = tail;
-    let argument = argument.iter().fold(0, |sum, b| sum << 8 | u64::from(*b));
-    Ok((first >> 5, argument))
+    let argument = match first & 0x1f {
+        24 => number::<1>(rest),
+        25 => number::<2>(rest),
+        26 => number::<4>(rest),
+        27 => number::<8>(rest),
+        _ => Err(malformed()),
+    };
+    Ok((first >> 5, argument?))
 }
 
+#[inline]
+fn number<const WIDTH: usize>(rest: &mut &[u8]) -> Result<u64, Mistake> {
+    let (bytes, tail) = rest.split_first_chunk::<WIDTH>().ok_or_else(malformed)?;
+    *rest = tail;
+    let mut wide = [0; 8];
+    wide[8 - WIDTH..].copy_from_slice(bytes);
+    Ok(u64::from_be_bytes(wide))
+}
+
+#[inline]
 fn take<'a>(rest: &mut &'a [u8], length: u64) -> Result<&'a [u8], Mistake> {
     let length = usize::try_from(length).map_err(|_| malformed())?;
     let (taken, tail) = rest.split_at_checked(length).ok_or_else(malformed)?;
@@ -497,30 +506,44 @@ fn take<'a>(rest: &mut &'a [u8], length: u64) -> Result<&'a [u8], Mistake> {
     Ok(taken)
 }
 
-/// Steps over one item, however deep, without recursion.
+/// Steps over one item.
 #[inline]
 fn skip(rest: &mut &[u8]) -> Result<(), Mistake> {
-    let mut pending: u64 = 1;
+    match skip_head(rest)? {
+        0 => Ok(()),
+        nested => skip_all(rest, nested),
+    }
+}
+
+/// Steps over so many items, however deep, without recursion.
+fn skip_all(rest: &mut &[u8], items: u64) -> Result<(), Mistake> {
+    let mut pending = items;
     while pending > 0 {
-        pending -= 1;
-        let (kind, argument) = head(rest)?;
-        let nested = match kind {
-            major::UNSIGNED | major::NEGATIVE | major::SIMPLE => 0,
-            major::BYTES | major::TEXT => {
-                take(rest, argument)?;
-                0
-            }
-            major::ARRAY => argument,
-            major::MAP => argument.checked_mul(2).ok_or_else(malformed)?,
-            major::TAG => 1,
-            _ => return Err(malformed()),
-        };
-        if nested > rest.len() as u64 {
-            return Err(malformed());
-        }
-        pending += nested;
+        // Each takes a byte and adds no more than bytes are left, so it is no overflow.
+        pending = pending - 1 + skip_head(rest)?;
     }
     Ok(())
+}
+
+/// Steps over an item, up to those that it consists of: says how many these are.
+#[inline]
+fn skip_head(rest: &mut &[u8]) -> Result<u64, Mistake> {
+    let (kind, argument) = head(rest)?;
+    let nested = match kind {
+        major::UNSIGNED | major::NEGATIVE | major::SIMPLE => 0,
+        major::BYTES | major::TEXT => {
+            take(rest, argument)?;
+            0
+        }
+        major::ARRAY => argument,
+        major::MAP => argument.checked_mul(2).ok_or_else(malformed)?,
+        major::TAG => 1,
+        _ => return Err(malformed()),
+    };
+    match nested > rest.len() as u64 {
+        true => Err(malformed()),
+        false => Ok(nested),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,20 @@ use quorate_wire::value::{Value, call};
 /// The default of what must be given where anything else is.
 const UNSAID: &str = "...";
 
+/// The call of `payload` with its arguments by place. `placed` holds it, if it had others.
+pub(crate) fn by_place<'a>(
+    methods: Methods,
+    payload: &'a Bytes,
+    placed: &'a mut Option<Bytes>,
+) -> Result<CallView<'a>, Mistake> {
+    let view = CallView::parse_shared(payload)?;
+    *placed = bound(methods, &view)?;
+    match placed {
+        None => Ok(view),
+        Some(placed) => CallView::parse_shared(placed),
+    }
+}
+
 /// The call with its arguments by place, or `None` when it has no others.
 pub(crate) fn bound(methods: Methods, view: &CallView<'_>) -> Result<Option<Bytes>, Mistake> {
     let Some(method) = methods.named(view.method) else {
@@ -18,7 +32,7 @@ pub(crate) fn bound(methods: Methods, view: &CallView<'_>) -> Result<Option<Byte
     };
     let given = view.arguments.count();
     if view.arguments.has_names()? {
-        return by_place(methods.class, method, view).map(Some);
+        return named_by_place(methods.class, method, view).map(Some);
     }
     if given > method.most {
         return Err(too_many(methods.class, method, given));
@@ -35,7 +49,7 @@ pub(crate) fn bound(methods: Methods, view: &CallView<'_>) -> Result<Option<Byte
     Ok(None)
 }
 
-fn by_place(class: &str, method: &Method, view: &CallView<'_>) -> Result<Bytes, Mistake> {
+fn named_by_place(class: &str, method: &Method, view: &CallView<'_>) -> Result<Bytes, Mistake> {
     let (mut args, mut named) = view.arguments.all()?;
     let parameters = method.parameters();
     let refused =

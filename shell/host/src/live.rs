@@ -3,7 +3,7 @@
 //! The node's host and the simulator execute steps here and nowhere else.
 
 use crate::arguments::{CallView, raised, raised_as, returned_none};
-use crate::binding::bound;
+use crate::binding::{bound, by_place};
 use crate::image::Image;
 use crate::limits::{PARKED_MAX, TIMERS_AT_ONCE, TIMERS_MAX};
 use crate::method::{Methods, WHICH_METHODS, WHICH_READS};
@@ -119,13 +119,8 @@ impl LiveObject {
         if let Some(ids) = cancelled(call.payload) {
             return self.cancel(call, ids, place.index, answers);
         }
-        let bound =
-            CallView::parse(call.payload).and_then(|view| bound(self.object.methods(), &view));
-        let view = match &bound {
-            Ok(bound) => CallView::parse_shared(bound.as_ref().unwrap_or(call.payload)),
-            Err(mistake) => Err(mistake.clone()),
-        };
-        let view = match view {
+        let mut placed = None;
+        let view = match by_place(self.object.methods(), call.payload, &mut placed) {
             Ok(view) => view,
             Err(mistake) => return StepResult::Answered(mistake.into()),
         };

@@ -54,7 +54,10 @@ impl Methods {
 
     /// The one of that name.
     pub(crate) fn named(self, name: &str) -> Option<&'static Method> {
-        self.all.iter().find(|method| method.name() == name)
+        let is_it = |method: &&Method| {
+            method.name_bytes == name.len() && method.signature.starts_with(name)
+        };
+        self.all.iter().find(is_it)
     }
 
     /// `[signature, kind, about]` of each public method.

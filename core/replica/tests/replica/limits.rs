@@ -157,6 +157,30 @@ fn fewer_replies_are_kept_from_the_first_slot_on_that_is_executed_in_the_view() 
     assert!(many[0] > 4 * REPLY && many[0] == many[1], "{many:?}");
 }
 
+/// A limit that is set leaves the other as it was, also where snapshots and the next view tell both.
+#[test]
+fn one_limit_changes_and_the_other_stays() {
+    let changes = [
+        LimitChange::Sessions(1),
+        LimitChange::Replies(3 * REPLY as u64),
+    ];
+    for [first, second] in [changes, [changes[1], changes[0]]] {
+        let mut world = world();
+        let (session, other) = (world.open(0, 5), world.open(0, 6));
+        decide(&mut world, 1, MemberChange::Limit(first));
+        fill(&mut world, WINDOW);
+        decide(&mut world, 2, MemberChange::Limit(second));
+        fill(&mut world, WINDOW);
+        write(&mut world, session, 1..=3);
+        write(&mut world, other, 1..=3);
+        assert!(kept(&world)[0] <= 3 * REPLY, "{:?}", kept(&world));
+        assert_eq!(opened(&mut world, 7), [2, 2], "none is opened");
+        let limits = world.nodes[0].replica.view().limits;
+        let both = (limits.named_sessions(), limits.named_replies());
+        assert_eq!(both, (Some(1), Some(3 * REPLY as u64)));
+    }
+}
+
 /// Nothing is executed in either view when a client asks: how much may be kept is that of the slot in which its call would stand.
 #[test]
 fn clients_must_acknowledge_sooner_once_a_view_with_fewer_replies_is_in_force() {

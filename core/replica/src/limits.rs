@@ -158,7 +158,7 @@ pub const CLOCK_EVERY: Duration = Duration::from_millis(1_000);
 /// The same in a group that shares its nodes with many others. In between, clocks are taken to run as fast as the own one.
 pub const CLOCK_OF_MANY_EVERY: Duration = Duration::from_millis(5_000);
 
-/// How far a stamp may be from the median clock of a majority: synchronized clocks differ by far less, and
+/// How far a stamp may be from the median clock of the acceptors: synchronized clocks differ by far less, and
 /// objects tolerate it.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(1_000);
 

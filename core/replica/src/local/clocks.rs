@@ -1,9 +1,9 @@
 //! The clocks of all nodes, so that one wrong clock does not become agreed time.
 //!
-//! Nodes tell each other their wall clocks. A leader stamps with its own clock only within a bound of the
-//! median of a majority. While it does not know the clocks of a majority, it advances agreed time from the
-//! newest stamp. A majority it is whatever the quorums are: fewer wrong clocks do not move it, and nothing waits for it. The state
-//! here is local; the agreed stamps are in the log (`replicated`).
+//! Nodes tell each other their wall clocks. A leader stamps with its own clock only within a bound of the acceptors'
+//! [`Middle`]. Where it knows too few clocks to say where that is, it advances agreed time from where it was. Majorities count here
+//! whatever the quorums are: fewer wrong clocks do not move agreed time, and nothing waits for the others. The state here is local;
+//! the agreed stamps are in the log (`replicated`).
 
 use crate::limits::CLOCK_BOUND;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
@@ -13,7 +13,7 @@ use quorate_types::{NodeId, NodeSet, Time, Wall};
 use std::collections::BTreeMap;
 
 /// A wall clock and the boot time of this node at which it was read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Reading {
     wall: Wall,
     at: Time,
@@ -23,16 +23,26 @@ struct Reading {
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
     peers: BTreeMap<NodeId, Reading>,
-    /// The newest stamp that was applied, and when it was applied.
-    agreed: Option<Reading>,
+    /// Agreed time at the end of the last turn: the newest stamp that was applied, and what passed since.
+    agreed: Reading,
     tell_at: Time,
     offset: ClockOffset,
+}
+
+/// Where the median of all acceptors' clocks is, if fewer than a majority are wrong: between two of the known clocks.
+///
+/// A majority is not behind `least`, and a majority not ahead of `most`: each has a right clock on its other side, whatever those
+/// that are not known show. With all clocks known, and an odd number of them, both are the median.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Middle {
+    least: Wall,
+    most: Wall,
 }
 
 /// How far the own clock and agreed time are from a majority's, in nanoseconds; 0 within the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockOffset {
-    /// Own clock minus the median of a majority's clocks.
+    /// Own clock minus the median of the acceptors' clocks.
     pub own: i64,
     /// Newest stamp minus that median, if it is ahead.
     pub agreed: i64,
@@ -59,8 +69,8 @@ impl Clocks {
         self.peers.insert(from, Reading { wall, at: now });
     }
 
-    /// The median clock of a majority of `acceptors`, the lower one of two.
-    fn median(&self, acceptors: NodeSet, own: NodeId, wall: Wall, now: Time) -> Option<Wall> {
+    /// The middle of the clocks of `acceptors`; none while those of a majority are not known.
+    fn middle(&self, acceptors: NodeSet, own: NodeId, wall: Wall, now: Time) -> Option<Middle> {
         let mut clocks = [Wall::default(); NodeSet::CAPACITY as usize];
         let mut known = 0;
         for node in acceptors.iter() {
@@ -75,11 +85,38 @@ impl Clocks {
                 known += 1;
             }
         }
+        let majority = acceptors.len() / 2 + 1;
         let clocks = &mut clocks[..known];
         clocks.sort_unstable();
-        let is_majority = clocks.len() > acceptors.len() / 2;
-        let middle = clocks.len().checked_sub(1)? / 2;
-        is_majority.then(|| clocks[middle])
+        Some(Middle {
+            least: clocks[known.checked_sub(majority)?],
+            most: clocks[majority - 1],
+        })
+    }
+}
+
+impl Middle {
+    /// The time to stamp with, for a leader whose clock shows `wall` and for whom agreed time is at `agreed`.
+    fn stamp(self, wall: Wall, agreed: Wall) -> Wall {
+        let early = |clock: Wall| Wall(clock.0.saturating_sub(CLOCK_BOUND.0));
+        let late = |clock: Wall| Wall(clock.0.saturating_add(CLOCK_BOUND.0));
+        if self.most <= late(self.least) {
+            return wall.clamp(early(self.most), late(self.least));
+        }
+        // The known clocks differ, and which of them is right the others would have to say.
+        agreed.clamp(early(self.least), late(self.most))
+    }
+
+    /// How far `clock` is outside; 0 within the bound.
+    fn offset(self, clock: Wall) -> i64 {
+        let ahead = i64::try_from(clock.0.saturating_sub(self.most.0)).unwrap_or(i64::MAX);
+        let behind = i64::try_from(self.least.0.saturating_sub(clock.0)).unwrap_or(i64::MAX);
+        let off = ahead - behind;
+        if off.unsigned_abs() > CLOCK_BOUND.0 {
+            off
+        } else {
+            0
+        }
     }
 }
 
@@ -98,25 +135,26 @@ impl<O: Ordering> Replica<O> {
     ) -> Wall {
         self.tell_clock(now, wall, out);
         let newest = self.replicated.stamp.wall;
-        let agreed = match self.clocks.agreed {
-            Some(agreed) if agreed.wall == newest => agreed,
-            Some(_) | None => Reading {
-                wall: newest,
-                at: now,
-            },
+        let goes_on = match newest {
+            // In a new group nobody has stamped anything.
+            Wall::UNKNOWN => Wall::UNKNOWN,
+            Wall(_) => newest.max(self.clocks.agreed.shows(now)),
         };
-        self.clocks.agreed = Some(agreed);
         let (acceptors, own) = (self.view().acceptors, self.config.own);
-        let Some(median) = self.clocks.median(acceptors, own, wall, now) else {
-            // A leader that few elect may know few clocks, and in a new group nobody has stamped anything.
-            return match newest {
-                Wall::UNKNOWN => Wall::UNKNOWN,
-                Wall(_) => agreed.shows(now),
-            };
+        let middle = self.clocks.middle(acceptors, own, wall, now);
+        let stamp = middle.map_or(goes_on, |middle| middle.stamp(wall, goes_on));
+        self.clocks.agreed = Reading {
+            // It does not run away from stamps that stand still.
+            wall: goes_on.min(stamp).max(newest),
+            at: now,
+        };
+        // A leader that few elect may know few clocks.
+        let Some(middle) = middle else {
+            return stamp;
         };
         let offset = ClockOffset {
-            own: beyond_bound(wall, median),
-            agreed: beyond_bound(newest, median).max(0),
+            own: middle.offset(wall),
+            agreed: middle.offset(newest).max(0),
         };
         if (offset == ClockOffset::default()) != (self.clocks.offset == ClockOffset::default()) {
             out.push(Output::ClocksDiffer(offset));
@@ -125,9 +163,7 @@ impl<O: Ordering> Replica<O> {
         if planted(Plant::LeaderClockAlone) {
             return wall;
         }
-        let least = Wall(median.0.saturating_sub(CLOCK_BOUND.0));
-        let most = Wall(median.0.saturating_add(CLOCK_BOUND.0));
-        wall.clamp(least, most)
+        stamp
     }
 
     fn tell_clock(&mut self, now: Time, wall: Wall, out: &mut Vec<Output<O::Message>>) {
@@ -148,17 +184,5 @@ impl<O: Ordering> Replica<O> {
             message: PeerMessage::Replica(ReplicaMessage::Clock { wall, votes }),
         });
         self.repeat_room(to, out);
-    }
-}
-
-/// How far `clock` is from `median`; 0 within the bound.
-fn beyond_bound(clock: Wall, median: Wall) -> i64 {
-    let ahead = i64::try_from(clock.0.saturating_sub(median.0)).unwrap_or(i64::MAX);
-    let behind = i64::try_from(median.0.saturating_sub(clock.0)).unwrap_or(i64::MAX);
-    let off = ahead - behind;
-    if off.unsigned_abs() > CLOCK_BOUND.0 {
-        off
-    } else {
-        0
     }
 }

@@ -100,3 +100,65 @@ fn agreed_time_that_is_ahead_is_reported_and_stands_until_it_is_right() {
     assert!(agreed_offset(&world) <= before, "it runs ahead no further");
     assert!(world.nodes[0].replica.status().clocks.agreed > YEARS / 2);
 }
+
+/// Of five acceptors two clocks are wrong by `skews`, and a leader that has just started can hear of one right one.
+fn two_wrong_clocks_of_three_known(skews: [i64; 2]) {
+    let mut world = World::new(5);
+    let session = world.open(0, 5);
+    call(&mut world, 0, session, 1);
+    assert_near(&world);
+    world.nodes.pop();
+    world.add(config(5, 4), None, Objects::default());
+    let wrong = [4, 0];
+    for (node, skew) in wrong.into_iter().zip(skews) {
+        world.nodes[node].skew = skew;
+    }
+    for node in [1, 2] {
+        world.nodes[node].is_cut = true;
+    }
+    let ballot = world.shared.borrow_mut().next_ballot(4);
+    world.believe(4, ballot);
+    for sequence in 2..20 {
+        call(&mut world, 4, session, sequence);
+        assert_near(&world);
+    }
+    for node in [1, 2] {
+        world.nodes[node].is_cut = false;
+    }
+    for sequence in 20..24 {
+        call(&mut world, 4, session, sequence);
+        assert_near(&world);
+    }
+}
+
+/// Claim rp-155.
+#[test]
+fn two_wrong_clocks_among_three_that_are_known_of_five_move_nothing() {
+    for skews in [
+        [YEARS, 2 * YEARS],
+        [YEARS, -YEARS],
+        [-YEARS, YEARS],
+        [-YEARS, -2 * YEARS],
+    ] {
+        two_wrong_clocks_of_three_known(skews);
+    }
+}
+
+/// Claim rp-155.
+#[test]
+fn of_two_clocks_that_differ_by_years_neither_becomes_agreed_time() {
+    for skew in [YEARS, -YEARS] {
+        let mut world = World::new(2);
+        let session = world.open(0, 5);
+        call(&mut world, 0, session, 1);
+        for wrong in 0..2 {
+            world.nodes[wrong].skew = skew;
+            for sequence in 0..5 {
+                call(&mut world, 0, session, 2 + 5 * wrong as u64 + sequence);
+                assert_near(&world);
+            }
+            world.nodes[wrong].skew = 0;
+            world.pass(Duration::from_millis(1_500));
+        }
+    }
+}

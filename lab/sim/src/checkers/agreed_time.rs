@@ -1,10 +1,11 @@
-//! Watches the time that batches are stamped with: it stays within a bound of the median clock of a majority, so that one
-//! clock that is wrong by years does not become the time of the group.
+//! Watches the time that batches are stamped with: it stays within a bound of the median clock of all acceptors, so that clocks
+//! that are wrong by years do not become the time of the group, while fewer than a majority are.
 //!
 //! Fed by the seeded world with the error of each acceptor's wall clock against true time, with whose clocks a node was
-//! told, and with each batch when it is made. Which clocks a leader had heard of last is not known: any majority, and any
-//! clock that an acceptor ever had, may stand behind a stamp. A clock that is told arrives late and only ever looks too slow
-//! by that, so the bound is strict for stamps ahead and wide for stamps behind.
+//! told, and with each batch when it is made. Any clock that an acceptor ever had may stand behind a stamp. A clock that is told
+//! arrives late and only ever looks too slow by that, so the bound is strict for stamps ahead and wide for stamps behind.
+//! A leader that cannot say where the median is, because it knows too few clocks or they differ, lets agreed time go on from the
+//! latest stamp: as fast as true time, and no leap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +64,7 @@ impl AgreedTime {
     /// `true_ns`, in a view in which `acceptors` vote. A batch is judged when it is seen first.
     ///
     /// # Errors
-    /// [`Property::AgreedTime`] when no majority's clocks explain the stamp.
+    /// [`Property::AgreedTime`] when the clocks do not explain the stamp.
     pub fn stamped(
         &mut self,
         leader: NodeId,
@@ -85,28 +86,30 @@ impl AgreedTime {
         }
         least.sort_unstable();
         most.sort_unstable();
-        let middle = (majority - 1) / 2;
-        let (least, most) = (least[middle], most[most.len() - majority + middle]);
+        let is_spread = most[most.len() - 1] - least[0] > BOUND_NS;
+        // Of an even number of clocks two are in the middle.
+        let (least, most) = (least[acceptors.len() - majority], most[majority - 1]);
         let error = stamp_ns as i64 - true_ns as i64;
         let told = self.told.get(&leader).copied().unwrap_or(NodeSet::empty());
         let known = acceptors
             .iter()
             .filter(|node| *node == leader || told.contains(*node));
-        let knows_majority = known.count() >= majority;
+        let known = known.count();
+        let (knows_majority, knows_all) = (known >= majority, known == acceptors.len());
+        let knows_middle = knows_majority && !is_spread || knows_all;
         // Agreed time never falls: after it was ahead it stands still until the clocks come up with it.
         let stands_still = stamp_ns <= highest.saturating_add(STEP_NS);
-        // Where fewer than a majority elect, a leader may know too few clocks: agreed time goes on from the latest stamp.
         let passed = true_ns.saturating_sub(made_ns) + DRIFT_NS.unsigned_abs();
-        let goes_on = !knows_majority && stamp_ns <= newest.saturating_add(passed);
+        let goes_on = !knows_middle && stamp_ns <= newest.saturating_add(passed);
         let is_ahead = error > most + BOUND_NS + DRIFT_NS && !stands_still && !goes_on;
-        let is_behind = knows_majority && error < least - BOUND_NS - CLOCK_LATE_NS;
+        let is_behind = knows_middle && error < least - BOUND_NS - CLOCK_LATE_NS;
         if !is_ahead && !is_behind {
             return Ok(());
         }
         Err(Violation::new(
             Property::AgreedTime,
             format!(
-                "{leader} stamps a batch {error} ns off true time; the medians of majorities were {least} to {most} ns off"
+                "{leader} stamps a batch {error} ns off true time; the median clock was {least} to {most} ns off"
             ),
         ))
     }
@@ -166,6 +169,27 @@ mod tests {
         seen.died(NodeId(1));
         seen.stamped(NodeId(1), all(), stamp(1 - YEAR_NS), NOW_NS)
             .unwrap();
+    }
+
+    #[test]
+    fn a_leap_is_found_where_few_clocks_are_known_and_time_that_goes_on_is_not() {
+        let mut seen = one_wrong(YEAR_NS);
+        seen.stamped(NodeId(2), all(), stamp(0), NOW_NS).unwrap();
+        seen.died(NodeId(1));
+        seen.told(NodeId(1), NodeId(2));
+        let later_ns = NOW_NS + 5_000_000_000;
+        let leaps = seen.stamped(NodeId(1), all(), stamp(YEAR_NS), later_ns);
+        assert_eq!(leaps.unwrap_err().property, Property::AgreedTime);
+        let mut seen = one_wrong(-YEAR_NS);
+        seen.died(NodeId(1));
+        seen.told(NodeId(1), NodeId(2));
+        seen.stamped(
+            NodeId(1),
+            all(),
+            stamp(4_000_000_000),
+            NOW_NS + 5_000_000_000,
+        )
+        .unwrap();
     }
 
     #[test]

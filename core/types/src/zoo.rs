@@ -176,6 +176,8 @@ pub enum Plant {
     SurveyOfCurrentBallot,
     /// A leader stamps batches with its own clock, however far that is from the others'.
     LeaderClockAlone,
+    /// A leader takes the middle of the clocks that it has heard of, a majority, for the median of all.
+    MiddleOfKnownClocks,
     /// A replica that differed from the majority trusts its objects again after a restart.
     QuarantineForgotten,
     /// A replica that differs goes on from the snapshot at which it differed, and skips what it had executed since.

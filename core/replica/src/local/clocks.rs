@@ -88,9 +88,18 @@ impl Clocks {
         let majority = acceptors.len() / 2 + 1;
         let clocks = &mut clocks[..known];
         clocks.sort_unstable();
+        let least = known.checked_sub(majority)?;
+        let most = majority - 1;
+        if planted(Plant::MiddleOfKnownClocks) {
+            let clock = clocks[least.midpoint(most)];
+            return Some(Middle {
+                least: clock,
+                most: clock,
+            });
+        }
         Some(Middle {
-            least: clocks[known.checked_sub(majority)?],
-            most: clocks[majority - 1],
+            least: clocks[least],
+            most: clocks[most],
         })
     }
 }

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 218] = [
+    pub const ALL: [Plant; 219] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -79,6 +79,7 @@ impl Plant {
         Plant::FloorOfLastPromise,
         Plant::SurveyOfCurrentBallot,
         Plant::LeaderClockAlone,
+        Plant::MiddleOfKnownClocks,
         Plant::QuarantineForgotten,
         Plant::HealsWhereItDiffers,
         Plant::DigestOfOne,

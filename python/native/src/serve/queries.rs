@@ -135,8 +135,8 @@ fn not_readonly(target: &Bound<'_, PyAny>, method: &str, declared: Declared) -> 
              the change"
         ),
         Declared::Call | Declared::Read | Declared::Proven => format!(
-            "`{method}` of {class} is not declared read-only, and not shown to be: call it instead, or mark it with \
-             @quorate.readonly or name it in the class's __quorate_reads__ if it changes nothing"
+            "`{method}` of {class} is not declared read-only, and not shown to be (`quorate check` says why): call it instead, \
+             or mark it with @quorate.readonly or name it in the class's __quorate_reads__ if it changes nothing"
         ),
     };
     Ok(hooks::error(target.py(), "NotReadOnly", text))

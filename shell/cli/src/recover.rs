@@ -72,11 +72,10 @@ pub(crate) fn run(args: &RecoverArgs, as_json: bool) -> Result<(), CliError> {
             true => print::line(report.json())?,
             false => print::line(report.text())?,
         }
-        return Err(CliError::conflict(format!(
-            "nothing was made: {}",
-            report.verdict()
-        ))
-        .advise("start the other nodes if their directories can be had; if they cannot, say --unsafe"));
+        return Err(
+            CliError::conflict(format!("nothing was made: {}", report.verdict()))
+                .advise(report.advice()),
+        );
     }
     let config = &nodes[0].1;
     let (made, start) = make(args, config, &survivors)?;
@@ -308,6 +307,15 @@ impl Report<'_> {
             ),
             false => {
                 format!("calls that were answered may be lost: of the {voters} voters, {here}")
+            }
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match self.can_go_on() {
+            true => "start them with `quorate up` or `quorate node run`, as before",
+            false => {
+                "start the other nodes if their directories can be had; if they cannot, say --unsafe"
             }
         }
     }

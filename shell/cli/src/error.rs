@@ -186,13 +186,16 @@ impl CliError {
     pub(crate) fn raised(raised: &Raised) -> CliError {
         let code = match raised.class.as_str() {
             "quorate.NotFound" => code::NOT_FOUND,
-            "quorate.NameTaken" => code::CONFLICT,
+            "quorate.NameTaken" | "quorate.Refused" => code::CONFLICT,
             _ => code::FAILED,
         };
         let told = CliError::with_code(code, format!("{}: {}", raised.class, raised.message));
         told.advise(match raised.class.as_str() {
             "quorate.NotFound" => "`quorate object list` names the objects of the group",
             "quorate.NameTaken" => "choose another name, or say --if-missing to leave it as it is",
+            "quorate.Refused" => {
+                "nothing has changed: name another object, or correct what the error names"
+            }
             "quorate.NotReplicable" => {
                 "nothing has changed: install the class on all nodes, or correct it or its arguments"
             }
@@ -252,5 +255,27 @@ impl CliError {
             CallError::Closed | CallError::Forked => code::FAILED,
         };
         CliError::with_code(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_group_refuses_to_do_is_a_conflict_and_has_changed_nothing() {
+        let raised = |class: &str| {
+            CliError::raised(&Raised {
+                class: class.to_owned(),
+                message: "'a//b' is not a name".to_owned(),
+                args: Vec::new(),
+                traceback: String::new(),
+                details: Vec::new(),
+            })
+        };
+        let refused = raised("quorate.Refused");
+        assert_eq!(refused.code, code::CONFLICT);
+        assert!(refused.advice.unwrap().starts_with("nothing has changed"));
+        assert_eq!(raised("bank.Refused").code, code::FAILED, "a method's own");
     }
 }

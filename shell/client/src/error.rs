@@ -75,11 +75,11 @@ pub enum ConnectError {
         reason: String,
     },
     /// The group has no object of that name.
-    #[error("no object named '{name}'; this group has: {known}")]
+    #[error("no object named '{name}'; this group began with: {known}")]
     NoSuchObject {
         /// The name asked for.
         name: String,
-        /// The names that exist.
+        /// The names of the objects that the group began with; those that were created since are in its directory.
         known: String,
     },
     /// No session has such an expiry time: ask for one within the bounds.

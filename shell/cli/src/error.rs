@@ -142,6 +142,9 @@ impl CliError {
             NodeError::Host(HostError::Object { .. }) => {
                 "correct the class or its arguments; `quorate check MODULE:CLASS` says more"
             }
+            NodeError::Storage(StorageError::Amnesia) => {
+                "put the newest copy of the directory back; without one, move it away: `quorate up`, or `quorate node run --remake`, makes it anew"
+            }
             NodeError::Storage(StorageError::AlreadyInitialised(_)) => {
                 "start it with `quorate node run`, or name another directory"
             }

@@ -30,7 +30,7 @@ pub(crate) struct RebuildArgs {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  the log and the snapshots are put aside, and kept there
-  1  the node keeps its votes in memory, or has never started; or the identity is damaged
+  1  the node keeps its votes in memory, or has never started; or the identity is damaged, or a note that stays
   2  usage
   3  there is no data directory of a node
   7  a node runs there; the directory is sound, see --force; the node is the only one of its group; or it and a peer hold
@@ -108,6 +108,8 @@ fn refused(error: &NodeError) -> CliError {
         NodeError::NotRebuilt(NotRebuilt::Sound { .. }) => {
             told.advise("start it; to have it lose its votes all the same, say --force")
         }
+        NodeError::NotRebuilt(NotRebuilt::Note { .. }) => told
+            .advise("put that file right as it says, and start the node, or say the command again"),
         NodeError::NotRebuilt(NotRebuilt::InMemory { .. } | NotRebuilt::Unborn { .. }) => {
             told.advise("start it")
         }

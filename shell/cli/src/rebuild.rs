@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::late_progress::LateProgress;
 use crate::print;
 use crate::recover::beside;
-use crate::verify::{bytes_below, start_json, start_text};
+use crate::verify::{bytes_below, check_readable, start_json, start_text};
 use clap::Args;
 use quorate_node::{
     NodeConfig, NodeError, NotRebuilt, RebuiltNode, SoundDirectory, is_node_directory, rebuild,
@@ -38,6 +38,7 @@ Exit codes:
 
 pub(crate) fn run(args: &RebuildArgs, as_json: bool) -> Result<(), CliError> {
     let dir = &args.dir;
+    check_readable(dir)?;
     if !is_node_directory(dir) {
         return Err(CliError::not_found(format!(
             "{} holds no data directory of a node",

@@ -13,7 +13,7 @@ use crate::restore::{self, MadeGroup, NewGroupArgs};
 use crate::table::table;
 use crate::unfinished::Unfinished;
 use crate::up::{NewGroup, UpArgs};
-use crate::verify::bytes_below;
+use crate::verify::{bytes_below, check_readable};
 use clap::Args;
 use quorate_host::UnkeptState;
 use quorate_node::{
@@ -102,6 +102,7 @@ fn find(paths: &[PathBuf]) -> Result<(Vec<FoundNode>, Vec<StoppedDirectory>), Cl
             let full = path.canonicalize().unwrap_or_else(|_| path.clone());
             nodes.push(node_in(&full, &beside(&full))?);
         } else {
+            check_readable(path)?;
             let names = nodes_of(path).unwrap_or_default();
             let homes = names.iter().map(|name| path.join(name));
             let homes: Vec<PathBuf> = homes.filter(|home| is_node_directory(home)).collect();

@@ -139,6 +139,7 @@ fn what_need_not_be_rebuilt_or_cannot_be_is_refused_and_stays_as_it_is() {
     start(&at("memory"), &["--persist", "memory"]);
     refused(&at("memory/node-1"), 1, "begins anew at each start");
     refused(dir.path(), 3, "holds no data directory");
+    refused(&at(&"x".repeat(300)), 1, "File name too long");
     let new = at("new");
     init_node(&new);
     refused(&new, 1, "has never started");

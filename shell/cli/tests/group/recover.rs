@@ -169,6 +169,7 @@ fn what_cannot_be_recovered_is_said_and_leaves_nothing_behind() {
     assert!(!stderr.contains("--unsafe"), "{stderr}");
     refused(&[place.path()], 3, "holds no node of a group");
     refused(&[&path("absent")], 3, "holds no node of a group");
+    refused(&[&path(&"x".repeat(300))], 1, "File name too long");
     refused(&[&home, &other], 7, "two clusters");
     let copy = path("node-1");
     let copied = Command::new("cp")

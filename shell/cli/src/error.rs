@@ -236,7 +236,9 @@ impl CliError {
     /// No connection.
     pub(crate) fn connect(error: ConnectError) -> CliError {
         let code = match &error {
-            ConnectError::NoQuorum { .. } | ConnectError::Unanswered { .. } => code::NO_QUORUM,
+            ConnectError::NoQuorum { .. }
+            | ConnectError::NoPlace { .. }
+            | ConnectError::Unanswered { .. } => code::NO_QUORUM,
             ConnectError::Rejected { .. } | ConnectError::Tls { .. } => code::AUTH,
             ConnectError::Unreadable { .. }
             | ConnectError::BadExpiry { .. }

@@ -18,6 +18,17 @@ pub enum ConnectError {
         /// The last answer of an address.
         last: Option<String>,
     },
+    /// As many sessions are open as the group may have: try again, or allow more.
+    #[error(
+        "no place for another session at {addresses} within {timeout:?}: the group has as many as it may; that of a client that has \
+         ended is over when it expires, and `quorate view set sessions=COUNT` allows more"
+    )]
+    NoPlace {
+        /// The addresses that were tried.
+        addresses: String,
+        /// How long they were tried.
+        timeout: Duration,
+    },
     /// A node answered and rejected the client: a retry is rejected as well.
     #[error("{address} rejected this client: {reason}")]
     Rejected {

@@ -144,6 +144,8 @@ pub struct ClientSession {
     last_move: Option<Time>,
     /// When an open that was refused is asked for again on the same connection.
     open_at: Option<Time>,
+    /// The group has no place for another session: the client is in line.
+    is_in_line: bool,
     /// The pause before that: it doubles with each refusal.
     open_pause: Duration,
     /// Nodes in a row that had no room on their disk for a session.
@@ -192,6 +194,7 @@ impl ClientSession {
             life: SignsOfLife::default(),
             last_move: None,
             open_at: None,
+            is_in_line: false,
             open_pause: config.retry_pause,
             full_nodes: 0,
             seen: Slot::ZERO,
@@ -216,6 +219,12 @@ impl ClientSession {
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.is_open() || (self.is_full_everywhere() && self.is_connected())
+    }
+
+    /// Whether the client has no session because the group has as many as it may.
+    #[must_use]
+    pub fn is_in_line(&self) -> bool {
+        self.is_in_line
     }
 
     /// Whether there is a connection: reads of any state need no more.
@@ -412,6 +421,7 @@ impl ClientSession {
                 if self.registration == Registration::Wanted && hash == self.secret.hash() {
                     let longest = self.config.place_pause_max;
                     self.open_at = Some(now + Duration(retry_after.0.min(longest.0)));
+                    self.is_in_line = true;
                     self.wake_hint = now;
                 }
             }
@@ -464,6 +474,7 @@ impl ClientSession {
         }
         self.full_nodes = 0;
         self.open_at = None;
+        self.is_in_line = false;
         self.open_pause = self.config.retry_pause;
         // Requests need no session: they went out with the connection.
         self.send_calls(now, out);

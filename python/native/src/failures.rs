@@ -60,6 +60,7 @@ pub(crate) fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
             return PyValueError::new_err(error.to_string());
         }
         ConnectError::NoQuorum { .. }
+        | ConnectError::NoPlace { .. }
         | ConnectError::Unanswered { .. }
         | ConnectError::System(_) => "Unavailable",
         ConnectError::Rejected { .. }

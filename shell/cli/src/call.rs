@@ -22,7 +22,7 @@ const WHICH_READ: &str = "__quorate_reads__";
 /// with which the object was created, else `confirmed`. Without a method, the object's methods are listed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CallArgs {
-    /// Seconds to wait for the answer.
+    /// Seconds to wait for the answer. A call that its method lets wait has no limit: end it with Ctrl-C.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
     /// Read without logging: the method must change nothing.

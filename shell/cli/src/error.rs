@@ -142,6 +142,9 @@ impl CliError {
             NodeError::Host(HostError::Object { .. }) => {
                 "correct the class or its arguments; `quorate check MODULE:CLASS` says more"
             }
+            NodeError::Storage(StorageError::Amnesia) => {
+                "put the newest copy of the directory back; without one, move it away: `quorate up`, or `quorate node run --remake`, makes it anew"
+            }
             NodeError::Storage(StorageError::AlreadyInitialised(_)) => {
                 "start it with `quorate node run`, or name another directory"
             }
@@ -186,13 +189,16 @@ impl CliError {
     pub(crate) fn raised(raised: &Raised) -> CliError {
         let code = match raised.class.as_str() {
             "quorate.NotFound" => code::NOT_FOUND,
-            "quorate.NameTaken" => code::CONFLICT,
+            "quorate.NameTaken" | "quorate.Refused" => code::CONFLICT,
             _ => code::FAILED,
         };
         let told = CliError::with_code(code, format!("{}: {}", raised.class, raised.message));
         told.advise(match raised.class.as_str() {
             "quorate.NotFound" => "`quorate object list` names the objects of the group",
             "quorate.NameTaken" => "choose another name, or say --if-missing to leave it as it is",
+            "quorate.Refused" => {
+                "nothing has changed: name another object, or correct what the error names"
+            }
             "quorate.NotReplicable" => {
                 "nothing has changed: install the class on all nodes, or correct it or its arguments"
             }
@@ -230,7 +236,9 @@ impl CliError {
     /// No connection.
     pub(crate) fn connect(error: ConnectError) -> CliError {
         let code = match &error {
-            ConnectError::NoQuorum { .. } | ConnectError::Unanswered { .. } => code::NO_QUORUM,
+            ConnectError::NoQuorum { .. }
+            | ConnectError::NoPlace { .. }
+            | ConnectError::Unanswered { .. } => code::NO_QUORUM,
             ConnectError::Rejected { .. } | ConnectError::Tls { .. } => code::AUTH,
             ConnectError::Unreadable { .. }
             | ConnectError::BadExpiry { .. }
@@ -252,5 +260,27 @@ impl CliError {
             CallError::Closed | CallError::Forked => code::FAILED,
         };
         CliError::with_code(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_group_refuses_to_do_is_a_conflict_and_has_changed_nothing() {
+        let raised = |class: &str| {
+            CliError::raised(&Raised {
+                class: class.to_owned(),
+                message: "'a//b' is not a name".to_owned(),
+                args: Vec::new(),
+                traceback: String::new(),
+                details: Vec::new(),
+            })
+        };
+        let refused = raised("quorate.Refused");
+        assert_eq!(refused.code, code::CONFLICT);
+        assert!(refused.advice.unwrap().starts_with("nothing has changed"));
+        assert_eq!(raised("bank.Refused").code, code::FAILED, "a method's own");
     }
 }

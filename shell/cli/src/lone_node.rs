@@ -4,6 +4,7 @@
 
 use crate::error::CliError;
 use crate::group::GroupAccess;
+use crate::this_program;
 use quorate_client::node_status;
 use quorate_node::{NodeConfig, NodeStatus};
 use quorate_types::{GroupId, Slot};
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// How often it is asked how far it is.
@@ -42,7 +43,8 @@ impl LoneNode {
             |error: std::io::Error| CliError::failed(format!("no node can be started: {error}"));
         let log = path.with_extension("log");
         let said = File::create(&log).map_err(failed)?;
-        let child = Command::new(std::env::current_exe().map_err(failed)?)
+        let child = this_program::command()
+            .map_err(failed)?
             .args(["node", "run", "--keep-inside", "--config"])
             .arg(path)
             .args(["--log", "warn", "--supervised-by"])

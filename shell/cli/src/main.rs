@@ -47,6 +47,7 @@ mod snapshot;
 mod speaks;
 mod status;
 mod table;
+mod this_program;
 mod tls;
 mod unfinished;
 mod unserved;

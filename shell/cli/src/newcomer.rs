@@ -87,7 +87,7 @@ impl Newcomer {
         if !file.exists() {
             return Ok(None);
         }
-        let config = NodeConfig::read(&file).map_err(|error| CliError::node(&error))?;
+        let mut config = NodeConfig::read(&file).map_err(|error| CliError::node(&error))?;
         let unborn = match Identity::open_unborn(&config.dir) {
             Ok(unborn) => Some(unborn),
             Err(StorageError::AlreadyInitialised(_)) => None,
@@ -105,6 +105,9 @@ impl Newcomer {
         let checked = config.check_member();
         checked.map_err(|error| CliError::node(&error))?;
         let numbers = NodeNumbers::with(args.node, config.tls.as_ref())?;
+        if host_options(&mut config, args) {
+            write_config(&file, &config)?;
+        }
         let newcomer = Newcomer {
             config,
             numbers,
@@ -145,15 +148,11 @@ impl Newcomer {
             witness: args.role() == MemberRole::Witness,
             admin: args.admin,
             insecure: args.insecure,
-            python: args.python.clone(),
+            python: None,
             tls: tls_of(args)?,
             ..template
         };
-        if !args.path.is_empty() {
-            for object in &mut config.objects {
-                object.path.clone_from(&args.path);
-            }
-        }
+        host_options(&mut config, args);
         let own = MemberConfig {
             node: free_number(&numbers, group, (&config, &BTreeSet::new()))?,
             incarnation: hex(random()?),
@@ -275,6 +274,20 @@ impl Newcomer {
             .change(|identity| *identity = wanted);
         changed.map_err(|error| CliError::node(&error.into()))
     }
+}
+
+/// What the options say of the host process, which an earlier try may have said wrong. Whether that changes the configuration.
+fn host_options(config: &mut NodeConfig, args: &JoinArgs) -> bool {
+    let before = config.to_toml();
+    if let Some(python) = &args.python {
+        config.python = Some(python.clone());
+    }
+    if !args.path.is_empty() {
+        for object in &mut config.objects {
+            object.path.clone_from(&args.path);
+        }
+    }
+    config.to_toml() != before
 }
 
 /// Writes down who the node is, and whom it will find.

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::join::{self, InviteArgs, JoinArgs};
 use crate::print;
 use crate::rebuild::{self, RebuildArgs};
+use crate::this_program;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, LostDirectory, NodeConfig, NodeError, OtherCode};
 use quorate_storage::{Identity, Persist};
@@ -223,7 +224,7 @@ fn start_again() -> CliError {
 
 /// This program with the arguments that it was started with.
 fn this_process() -> std::io::Result<Command> {
-    let mut again = Command::new(std::env::current_exe()?);
+    let mut again = this_program::command()?;
     again.args(std::env::args_os().skip(1));
     Ok(again)
 }

@@ -4,6 +4,7 @@
 //! asked to end, and the command ends as the node does.
 
 use crate::error::{CliError, code};
+use crate::this_program;
 use quorate_types::Levels;
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -11,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The process, once it runs.
@@ -53,7 +54,7 @@ impl OwnNode {
     ) -> Result<(), CliError> {
         let cannot =
             |error: io::Error| CliError::failed(format!("the node cannot be started: {error}"));
-        let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+        let mut command = this_program::command().map_err(cannot)?;
         command.args(["node", "run", "--config"]).arg(config);
         command
             .arg("--supervised-by")

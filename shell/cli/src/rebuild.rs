@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::late_progress::LateProgress;
 use crate::print;
 use crate::recover::beside;
-use crate::verify::{bytes_below, start_json, start_text};
+use crate::verify::{bytes_below, check_readable, start_json, start_text};
 use clap::Args;
 use quorate_node::{
     NodeConfig, NodeError, NotRebuilt, RebuiltNode, SoundDirectory, is_node_directory, rebuild,
@@ -30,7 +30,7 @@ pub(crate) struct RebuildArgs {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  the log and the snapshots are put aside, and kept there
-  1  the node keeps its votes in memory, or has never started; or the identity is damaged
+  1  the node keeps its votes in memory, or has never started; or the identity is damaged, or a note that stays
   2  usage
   3  there is no data directory of a node
   7  a node runs there; the directory is sound, see --force; the node is the only one of its group; or it and a peer hold
@@ -38,6 +38,7 @@ Exit codes:
 
 pub(crate) fn run(args: &RebuildArgs, as_json: bool) -> Result<(), CliError> {
     let dir = &args.dir;
+    check_readable(dir)?;
     if !is_node_directory(dir) {
         return Err(CliError::not_found(format!(
             "{} holds no data directory of a node",
@@ -108,6 +109,8 @@ fn refused(error: &NodeError) -> CliError {
         NodeError::NotRebuilt(NotRebuilt::Sound { .. }) => {
             told.advise("start it; to have it lose its votes all the same, say --force")
         }
+        NodeError::NotRebuilt(NotRebuilt::Note { .. }) => told
+            .advise("put that file right as it says, and start the node, or say the command again"),
         NodeError::NotRebuilt(NotRebuilt::InMemory { .. } | NotRebuilt::Unborn { .. }) => {
             told.advise("start it")
         }

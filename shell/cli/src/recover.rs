@@ -13,7 +13,7 @@ use crate::restore::{self, MadeGroup, NewGroupArgs};
 use crate::table::table;
 use crate::unfinished::Unfinished;
 use crate::up::{NewGroup, UpArgs};
-use crate::verify::bytes_below;
+use crate::verify::{bytes_below, check_readable};
 use clap::Args;
 use quorate_host::UnkeptState;
 use quorate_node::{
@@ -72,11 +72,10 @@ pub(crate) fn run(args: &RecoverArgs, as_json: bool) -> Result<(), CliError> {
             true => print::line(report.json())?,
             false => print::line(report.text())?,
         }
-        return Err(CliError::conflict(format!(
-            "nothing was made: {}",
-            report.verdict()
-        ))
-        .advise("start the other nodes if their directories can be had; if they cannot, say --unsafe"));
+        return Err(
+            CliError::conflict(format!("nothing was made: {}", report.verdict()))
+                .advise(report.advice()),
+        );
     }
     let config = &nodes[0].1;
     let (made, start) = make(args, config, &survivors)?;
@@ -103,6 +102,7 @@ fn find(paths: &[PathBuf]) -> Result<(Vec<FoundNode>, Vec<StoppedDirectory>), Cl
             let full = path.canonicalize().unwrap_or_else(|_| path.clone());
             nodes.push(node_in(&full, &beside(&full))?);
         } else {
+            check_readable(path)?;
             let names = nodes_of(path).unwrap_or_default();
             let homes = names.iter().map(|name| path.join(name));
             let homes: Vec<PathBuf> = homes.filter(|home| is_node_directory(home)).collect();
@@ -308,6 +308,15 @@ impl Report<'_> {
             ),
             false => {
                 format!("calls that were answered may be lost: of the {voters} voters, {here}")
+            }
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match self.can_go_on() {
+            true => "start them with `quorate up` or `quorate node run`, as before",
+            false => {
+                "start the other nodes if their directories can be had; if they cannot, say --unsafe"
             }
         }
     }

@@ -55,7 +55,8 @@ pub(crate) fn no_object(
     let told = CliError::connect(error);
     match group {
         Some(group) => told.advise(meant(&group)),
-        None => told,
+        None => told
+            .advise("`quorate object list` names those of the group that were created since, too"),
     }
 }
 

@@ -107,6 +107,17 @@ fn verify(path: &Path) -> Result<Vec<VerifiedNode>, CliError> {
     })
 }
 
+/// Refuses what may be a directory of nodes and cannot be looked into: nobody knows then that it holds none.
+pub(crate) fn check_readable(path: &Path) -> Result<(), CliError> {
+    use std::io::ErrorKind;
+    match std::fs::read_dir(path) {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(unreadable(path, &error))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
     let text = format!("{}: {error}", path.display());
     match error.kind() {

@@ -244,10 +244,14 @@ impl Driver {
     #[must_use]
     pub fn gave_up(&self, timeout: std::time::Duration) -> ConnectError {
         let known = self.tls_error().or_else(|| self.foreign.clone());
-        known.unwrap_or_else(|| ConnectError::NoQuorum {
-            addresses: self.addresses.join(", "),
-            timeout,
-            last: self.last_error.clone(),
+        let addresses = self.addresses.join(", ");
+        known.unwrap_or_else(|| match self.session.is_in_line() {
+            true => ConnectError::NoPlace { addresses, timeout },
+            false => ConnectError::NoQuorum {
+                addresses,
+                timeout,
+                last: self.last_error.clone(),
+            },
         })
     }
 

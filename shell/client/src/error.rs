@@ -18,6 +18,17 @@ pub enum ConnectError {
         /// The last answer of an address.
         last: Option<String>,
     },
+    /// As many sessions are open as the group may have: try again, or allow more.
+    #[error(
+        "no place for another session at {addresses} within {timeout:?}: the group has as many as it may; that of a client that has \
+         ended is over when it expires, and `quorate view set sessions=COUNT` allows more"
+    )]
+    NoPlace {
+        /// The addresses that were tried.
+        addresses: String,
+        /// How long they were tried.
+        timeout: Duration,
+    },
     /// A node answered and rejected the client: a retry is rejected as well.
     #[error("{address} rejected this client: {reason}")]
     Rejected {
@@ -75,11 +86,11 @@ pub enum ConnectError {
         reason: String,
     },
     /// The group has no object of that name.
-    #[error("no object named '{name}'; this group has: {known}")]
+    #[error("no object named '{name}'; this group began with: {known}")]
     NoSuchObject {
         /// The name asked for.
         name: String,
-        /// The names that exist.
+        /// The names of the objects that the group began with; those that were created since are in its directory.
         known: String,
     },
     /// No session has such an expiry time: ask for one within the bounds.

@@ -349,6 +349,12 @@ impl NodeConfig {
                 .map_err(|error| format!("objects[{index}].{error}"))?;
         }
         self.check_first_view()?;
+        if self.admin == Some(self.listen) && self.listen.port() != 0 {
+            return Err(format!(
+                "admin: {} is where the node listens: name another port",
+                self.listen
+            ));
+        }
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
@@ -528,6 +534,9 @@ pub(crate) mod tests {
         assert!(error_of(("dir =", "dri =")).contains("dri"));
         assert!(error_of(("00aa", "00zz")).contains("cluster"));
         assert!(error_of(("100]'", "100'")).contains("objects[0].args"));
+        let listen = "listen = \"127.0.0.1:7400\"";
+        let twice = format!("{listen}\nadmin = \"127.0.0.1:7400\"");
+        assert!(error_of((listen, &twice)).starts_with("admin: 127.0.0.1:7400"));
         assert!(error_of(("1:7400\"\n    ", "1\"\n    ")).contains("members[0].address"));
     }
 

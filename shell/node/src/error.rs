@@ -202,7 +202,9 @@ impl NodeError {
             | NodeError::Transport(_)
             | NodeError::Unreadable(_)
             | NodeError::Forgotten { .. }
-            | NodeError::NotRebuilt(NotRebuilt::InMemory { .. } | NotRebuilt::Unborn { .. })
+            | NodeError::NotRebuilt(
+                NotRebuilt::InMemory { .. } | NotRebuilt::Note { .. } | NotRebuilt::Unborn { .. },
+            )
             | NodeError::Unrecoverable(
                 Unrecoverable::InMemory { .. }
                 | Unrecoverable::Damaged { .. }

@@ -312,6 +312,17 @@ impl Membership {
             turned.count() > view.acceptors.len() / 2
         })
     }
+
+    /// The members without this node, once nobody needs it any more. Where it knows the view that it is not in, that one: peers may
+    /// have refused it a moment before.
+    fn ended(&self, own: NodeId) -> Option<KnownMembers> {
+        let without = self.without(own);
+        let left = self.left.as_ref().map(|(view, _)| view.clone());
+        match self.is_over() || without.is_some() {
+            true => left.or(without),
+            false => None,
+        }
+    }
 }
 
 impl Node {
@@ -378,10 +389,7 @@ impl Node {
 
     /// Whether it is no member, and nobody needs it any more. Its directory says so from then on.
     pub(crate) fn is_dismissed(&self) -> bool {
-        let is_over = self.membership.is_over();
-        let without = self.membership.without(self.identity.node);
-        let left = self.membership.left.as_ref().filter(|_| is_over);
-        if let Some(without) = without.as_ref().or(left.map(|(view, _)| view)) {
+        if let Some(without) = self.membership.ended(self.identity.node) {
             tracing::warn!("the group has gone on without this node");
             without.note(&self.dir, self.identity.group);
             return true;
@@ -526,5 +534,31 @@ mod tests {
             matches!(refused, Err(NodeError::Removed { .. })),
             "its number is another's"
         );
+    }
+
+    #[test]
+    fn a_node_that_is_refused_before_it_knows_why_names_the_view_that_left_it_out() {
+        let own = NodeId(1);
+        let known = |view, nodes: &[u16]| KnownMembers {
+            view,
+            acceptors: nodes.to_vec(),
+            members: nodes.iter().map(|node| member(*node, 5)).collect(),
+            witnesses: Vec::new(),
+            level: 20,
+        };
+        let mut membership = Membership {
+            known: known(3, &[1, 2, 3]),
+            is_named: true,
+            left: None,
+            refused: NodeSet::empty(),
+            unspoken: (NodeSet::empty(), String::new()),
+        };
+        membership.dismissed(NodeId(2), ViewNumber(4));
+        assert_eq!(membership.ended(own), None, "one of three says so");
+        membership.dismissed(NodeId(3), ViewNumber(4));
+        let told = membership.ended(own).unwrap();
+        assert_eq!(told.view, 3, "the last view that it knows");
+        membership.left = Some((known(4, &[2, 3]), NodeSet::empty()));
+        assert_eq!(membership.ended(own), Some(known(4, &[2, 3])));
     }
 }

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// What is put aside. Which calls its hosts died at and how far it had executed stay: the group counts on this node for these.
 const ASIDE: [&str; 2] = ["log", "snapshots"];
 
+/// The notes among what stays without which, or with which damaged, no node starts.
+const KEPT: [&str; 3] = ["members-", "code-", "died-"];
+
 /// Whether a directory is rebuilt in which nothing is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoundDirectory {
@@ -37,6 +40,16 @@ pub enum NotRebuilt {
     InMemory {
         /// The directory.
         dir: PathBuf,
+    },
+    /// Put the file right: it stays where it is, and the node would lose its votes for nothing.
+    #[error(
+        "{file} keeps the node from starting, and that it gives its votes up would not help: {what}"
+    )]
+    Note {
+        /// The note.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
     },
     /// Start the node, or make it again.
     #[error("{dir} is of a node that has never started: there is nothing to rebuild")]
@@ -95,6 +108,9 @@ fn judge(
     if let Some(slot) = identity.conflict {
         return Err(NodeError::Conflicted { dir, slot });
     }
+    if let Some(note) = unread_note(&dir, found) {
+        return Err(note.into());
+    }
     let refused = match identity.persist {
         Persist::Memory => NotRebuilt::InMemory { dir },
         Persist::Disk if identity.boot == 0 => NotRebuilt::Unborn { dir },
@@ -104,6 +120,20 @@ fn judge(
         Persist::Disk => return Ok(()),
     };
     Err(refused.into())
+}
+
+/// A note that keeps the node from starting and is not put aside.
+fn unread_note(dir: &Path, found: &VerifiedNode) -> Option<NotRebuilt> {
+    let stays = |name: &str| KEPT.iter().any(|kept| name.starts_with(kept));
+    let file = found
+        .files
+        .iter()
+        .find(|file| stays(&file.name) && !file.is_sound())?;
+    let what = file.findings.first()?.what.clone();
+    Some(NotRebuilt::Note {
+        file: dir.join(&file.name),
+        what,
+    })
 }
 
 /// Moves what is there into a directory of its own, and makes that durable.

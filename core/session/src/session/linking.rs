@@ -22,6 +22,7 @@ impl ClientSession {
             self.active_at = before;
         }
         self.open_at = None;
+        self.is_in_line = false;
         self.life.connected();
         if self.is_short_lived() {
             self.life.attached();
@@ -70,6 +71,7 @@ impl ClientSession {
             0 => Duration::ZERO,
             rounds => Duration(self.config.retry_pause.0 << (rounds - 1).min(DIAL_DOUBLINGS)),
         };
+        self.is_in_line = false;
         self.link = Link::Down {
             dial_at: now + pause,
         };

@@ -88,12 +88,13 @@ fn kwarg(name: &str) -> Segment {
     Segment::Key(name.to_owned())
 }
 
+/// What a refusal says of a method's name; see [`METHOD_BYTES_MAX`].
+const METHOD_BYTES: &str = "the length of the method's name (1 to 255 bytes)";
+const _: () = assert!(METHOD_BYTES_MAX == 255);
+
 fn check_method(method: &str) -> Result<(), ValueError> {
     if method.is_empty() || method.len() > METHOD_BYTES_MAX {
-        return Err(ValueErrorKind::TooLarge {
-            limit: METHOD_BYTES_MAX,
-        }
-        .into());
+        return Err(ValueErrorKind::OutOfRange { what: METHOD_BYTES }.into());
     }
     Ok(())
 }

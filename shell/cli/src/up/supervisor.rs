@@ -4,6 +4,7 @@ use super::UpArgs;
 use super::plan::{Plan, PlannedNode};
 use super::rotating_log::RotatingLog;
 use crate::error::{CliError, code};
+use crate::this_program;
 use quorate_node::NodeConfig;
 use quorate_types::Levels;
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,7 +13,7 @@ use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -197,9 +198,9 @@ impl Supervisor {
         let failed =
             |error: std::io::Error| CliError::failed(format!("cannot start node {node}: {error}"));
         let log = RotatingLog::open(&launch.log).map_err(failed)?;
-        let exe = std::env::current_exe().map_err(failed)?;
         let speaks = launch.speaks.map(|levels| levels.newest().to_string());
-        let child = Command::new(exe)
+        let child = this_program::command()
+            .map_err(failed)?
             .args(["node", "run", "--config"])
             .arg(&launch.config)
             .args([

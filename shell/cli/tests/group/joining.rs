@@ -60,6 +60,36 @@ fn a_number_that_was_taken_between_choice_and_decision_is_changed_for_another() 
     assert_eq!(add(&slower.address(), "1"), "6");
 }
 
+#[test]
+fn a_later_try_takes_another_interpreter_and_other_directories_of_modules() {
+    let place = tempfile::tempdir().unwrap();
+    let group = Group::start(&["--nodes", "1"]);
+    let endpoint = group.endpoint().trim_end_matches("/counter");
+    let token = invited(endpoint, &[]);
+    let second = place.path().join("2");
+    let _second = Joined::start(endpoint, &token, &second, &[]);
+    let third = place.path().join("3");
+    earlier_try(&second, &third, 9);
+    let file = third.join("node.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    // The token is used: the try ends before anybody is asked for more.
+    let again = |words: &[&str]| {
+        let dir = ["--dir", third.to_str().unwrap()];
+        let join = ["node", "join", "--endpoint", endpoint, "--token", &token];
+        let refused = run(&[&join[..], &dir, words].concat());
+        let told = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(7), "{told}");
+        NodeConfig::read(&file).unwrap()
+    };
+    let named = again(&["--python", "/opt/python", "--path", "/srv/bank"]);
+    assert_eq!(named.python.as_deref(), Some(Path::new("/opt/python")));
+    let paths = named.objects.iter().flat_map(|object| &object.path);
+    assert_eq!(paths.collect::<Vec<_>>(), [Path::new("/srv/bank")]);
+    let kept = again(&["--python", "/opt/python"]);
+    assert_eq!(kept.to_toml(), named.to_toml(), "what is not said stays");
+    assert_ne!(before, kept.to_toml());
+}
+
 /// Asks the command of a node to end; its exit code, and what it said last.
 pub(crate) fn ended(mut child: Child) -> (Option<i32>, String) {
     signal(child.id(), "TERM");

@@ -1,6 +1,7 @@
 //! Limits of a view, in a group of real processes.
 
 use crate::{Group, run, text};
+use quorate_client::{Client, DriverOptions, Endpoint};
 use serde_json::{Value, json};
 
 fn view(group: &Group, words: &[&str]) -> (Option<i32>, Value, String) {
@@ -68,4 +69,21 @@ fn limits_are_set_while_the_group_runs_and_one_session_is_enough_to_go_on() {
     let (_, shown, _) = view(&group, &["show"]);
     assert_eq!(shown["limits"], usual);
     assert_eq!(group.add("1"), "4");
+}
+
+#[test]
+fn a_client_for_which_there_is_no_place_is_told_so() {
+    let group = Group::start(&["--nodes", "1"]);
+    let (code, _, stderr) = view(&group, &["set", "sessions=1"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let endpoint: Endpoint = group.endpoint().parse().unwrap();
+    let client = Client::connect(&endpoint, DriverOptions::default(), None).unwrap();
+    let refused = group.quorate(&["call", "--timeout", "2", "counter", "add", "1"]);
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(4), "{stderr}");
+    assert!(
+        stderr.contains("the group has as many as it may"),
+        "{stderr}"
+    );
+    drop(client);
 }

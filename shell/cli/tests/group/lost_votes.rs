@@ -120,11 +120,26 @@ fn what_need_not_be_rebuilt_or_cannot_be_is_refused_and_stays_as_it_is() {
     };
     start(&at("disk"), &[]);
     refused(&at("disk/node-1"), 7, "--force");
+    for note in ["members-1", "code-1", "died-1"] {
+        let note = at("disk/node-1").join(note);
+        let before = std::fs::read(&note).ok();
+        std::fs::write(&note, "{").unwrap();
+        refused(&at("disk/node-1"), 1, "keeps the node from starting");
+        match before {
+            Some(text) => std::fs::write(&note, text).unwrap(),
+            None => std::fs::remove_file(&note).unwrap(),
+        }
+    }
+    for copy in ["identity-a", "identity-b"] {
+        std::fs::write(at("disk/node-2").join(copy), "not one").unwrap();
+    }
+    refused(&at("disk/node-2"), 1, "--remake");
     start(&at("alone"), &["--nodes", "1"]);
     refused(&at("alone/node-1"), 7, "no other node holds a copy");
     start(&at("memory"), &["--persist", "memory"]);
     refused(&at("memory/node-1"), 1, "begins anew at each start");
     refused(dir.path(), 3, "holds no data directory");
+    refused(&at(&"x".repeat(300)), 1, "File name too long");
     let new = at("new");
     init_node(&new);
     refused(&new, 1, "has never started");

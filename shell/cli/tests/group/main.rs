@@ -20,6 +20,7 @@ mod orderings;
 mod quorums;
 mod reading;
 mod recover;
+mod replaced;
 mod restore;
 mod settings;
 mod verify;

@@ -163,8 +163,13 @@ fn what_cannot_be_recovered_is_said_and_leaves_nothing_behind() {
         refused(&[&home], 7, "is locked by");
         refused(&[&home.join("node-1.toml")], 7, "stop the node");
     });
+    let (ended, _, stderr) = recover(&[&home], &new, &[]);
+    assert_eq!(ended, Some(7), "{stderr}");
+    assert!(stderr.contains("start these nodes, and nothing is lost"));
+    assert!(!stderr.contains("--unsafe"), "{stderr}");
     refused(&[place.path()], 3, "holds no node of a group");
     refused(&[&path("absent")], 3, "holds no node of a group");
+    refused(&[&path(&"x".repeat(300))], 1, "File name too long");
     refused(&[&home, &other], 7, "two clusters");
     let copy = path("node-1");
     let copied = Command::new("cp")

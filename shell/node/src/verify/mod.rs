@@ -78,7 +78,12 @@ pub enum StartsAs {
 }
 
 /// What to do with a directory from which no node may vote.
-const REBUILT: &str = "put the newest copy of this node's own directory back; without one, this node's votes are lost";
+const REBUILT: &str = "put the newest copy of this node's own directory back; without one, this node's votes are lost: move what is there away, and \
+    `quorate up`, or `quorate node run --remake`, makes it anew, as long as a majority of the others is up";
+
+/// What to do with a note that no start reads: the votes are elsewhere.
+const NOTE_REMOVED: &str = "put that file of the newest copy of this node's own directory back, or move it away where what is said of it allows \
+    that; the node keeps its votes";
 
 /// What to do with a log that no start reads, in a directory that knows whose it is.
 const LOG_REBUILT: &str = "put the newest copy of this node's own directory back; without one, `quorate node rebuild` has the node take the state \
@@ -219,7 +224,7 @@ impl Found {
             return StartsAs::refused(why, LOG_REBUILT);
         }
         if let Some(why) = &self.notes.unreadable {
-            return StartsAs::refused(why, REBUILT);
+            return StartsAs::refused(why, NOTE_REMOVED);
         }
         let is_newer = |log: &GroupLog| log.newest_boot(identity.node) > Some(identity.boot);
         let is_old = self.groups.values().any(is_newer);

@@ -13,7 +13,7 @@ use quorate_node::{
 };
 use quorate_storage::StorageError;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Put a stopped node's log and snapshots aside, where they are damaged or differ from the majority's. It keeps its identity, and its
 /// next start takes the state from the other nodes. It does not vote then, as a node does not whose log was lost.
@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 pub(crate) struct RebuildArgs {
     /// The node's data directory.
     dir: PathBuf,
+    /// The node's configuration, where it is neither `DIR.toml` nor in the directory: it says whether others hold a copy.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Also if nothing is wrong with it.
     #[arg(long)]
     force: bool,
@@ -32,7 +35,7 @@ Exit codes:
   0  the log and the snapshots are put aside, and kept there
   1  the node keeps its votes in memory, or has never started; or the identity is damaged, or a note that stays
   2  usage
-  3  there is no data directory of a node
+  3  there is no data directory of a node, or no configuration of it
   7  a node runs there; the directory is sound, see --force; the node is the only one of its group; or it and a peer hold
      different decisions";
 
@@ -46,7 +49,7 @@ pub(crate) fn run(args: &RebuildArgs, as_json: bool) -> Result<(), CliError> {
         ))
         .advise("name the --dir of `quorate node init`, or node-N in that of `quorate up`"));
     }
-    refuse_alone(dir)?;
+    refuse_alone(args)?;
     let sound = match args.force {
         true => SoundDirectory::Rebuilt,
         false => SoundDirectory::Refused,
@@ -86,11 +89,30 @@ fn words(rebuilt: &RebuiltNode) -> String {
     )
 }
 
-/// The others rebuild a node; where its configuration is beside it, that says whether there are others.
-fn refuse_alone(dir: &Path) -> Result<(), CliError> {
-    let config = dir.canonicalize().map(|dir| beside(&dir));
-    match config.map(|file| NodeConfig::read(&file)) {
-        Ok(Ok(config)) if config.known_members() == 1 => Err(CliError::conflict(format!(
+/// The others rebuild a node: its configuration says whether there are others.
+fn refuse_alone(args: &RebuildArgs) -> Result<(), CliError> {
+    let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
+    let file = args.config.clone().unwrap_or_else(|| beside(&dir));
+    if !file.exists() {
+        let text = format!(
+            "there is no {}, which says whether other nodes hold a copy",
+            file.display()
+        );
+        return Err(
+            CliError::not_found(text).advise("name the node's configuration: --config FILE")
+        );
+    }
+    let config = NodeConfig::read(&file).map_err(|error| CliError::node(&error))?;
+    if config.dir.canonicalize().is_ok_and(|named| named != dir) {
+        let text = format!(
+            "{} is of the node in {}",
+            file.display(),
+            config.dir.display()
+        );
+        return Err(CliError::conflict(text).advise("name the configuration of this node"));
+    }
+    match config.known_members() {
+        1 => Err(CliError::conflict(format!(
             "{} is of the only node of its group: no other node holds a copy, and nothing was changed",
             dir.display()
         ))

@@ -142,7 +142,21 @@ fn what_need_not_be_rebuilt_or_cannot_be_is_refused_and_stays_as_it_is() {
     refused(&at(&"x".repeat(300)), 1, "File name too long");
     let new = at("new");
     init_node(&new);
+    refused(&new, 3, "whether other nodes hold a copy");
+    let config = std::fs::read_to_string(at("disk/node-1.toml")).unwrap();
+    let home = |at: &Path| format!("dir = {:?}", at.canonicalize().unwrap());
+    let own = config.replace(&home(&at("disk/node-1")), &home(&new));
+    assert_ne!(own, config);
+    std::fs::write(at("new.toml"), own).unwrap();
     refused(&new, 1, "has never started");
+    let alone = at("alone/node-1.toml");
+    std::fs::rename(&alone, at("elsewhere.toml")).unwrap();
+    refused(&at("alone/node-1"), 3, "--config FILE");
+    let elsewhere = at("elsewhere.toml");
+    for home in [at("alone/node-1"), at("disk/node-1")] {
+        let words = ["--force", "--config", elsewhere.to_str().unwrap()];
+        assert_eq!(rebuild(&home, &words).0, Some(7));
+    }
     let (code, told, stderr) = rebuild(&at("disk/node-1"), &["--force"]);
     let start = &told["start"]["as"];
     assert_eq!((code, start), (Some(0), &"observer".into()), "{stderr}");

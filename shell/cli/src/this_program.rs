@@ -6,13 +6,16 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The link of the kernel to the file that a process was started from, which works as long as the process does.
+/// Linux's link to the file that a process was started from, which works as long as the process does.
 const RUNNING: &str = "/proc/self/exe";
 
 /// A command that runs this program, under the name that it has in the list of processes.
 pub(crate) fn command() -> std::io::Result<Command> {
     let shown = std::env::current_exe()?;
-    let mut command = Command::new(RUNNING);
+    let mut command = match cfg!(target_os = "linux") {
+        true => Command::new(RUNNING),
+        false => Command::new(&shown),
+    };
     command.arg0(shown);
     Ok(command)
 }

@@ -82,6 +82,14 @@ def test_changed_code_is_refused_with_what_changed_and_acknowledged_calls_stay(p
     assert place.add() == 4
 
 
+def test_a_node_whose_note_of_the_code_is_damaged_is_left_out(place: Place) -> None:
+    assert place.add() == 1
+    (place.data / "node-3" / "code-1").write_text("{")
+    assert place.add() == 2
+    (place.data / "node-2" / "code-1").write_text("{")
+    assert "code-1" in place.refused()
+
+
 def test_accepted_code_goes_on_from_a_snapshot_and_executes_no_call_again(place: Place) -> None:
     assert [place.add(), place.add(), place.add()] == [1, 2, 3]
     place.write(TALLY.replace("+= 1", "+= 10"))

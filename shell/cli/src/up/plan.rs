@@ -248,7 +248,8 @@ fn host(args: &UpArgs) -> PythonConfig {
     host
 }
 
-/// A group of a directory goes on with the code that it was made with, unless other code is accepted.
+/// A group of a directory goes on with the code that it was made with, unless other code is accepted. A node whose note of that
+/// cannot be read says so itself when it is started: the others go on without it.
 fn refuse_other_code(
     args: &UpArgs,
     configs: &[NodeConfig],
@@ -258,8 +259,10 @@ fn refuse_other_code(
         return Ok(());
     }
     for config in configs {
-        quorate_node::refuse_other_code(&config.dir, config.group_id(), code)
-            .map_err(|error| CliError::node(&error))?;
+        let judged = quorate_node::refuse_other_code(&config.dir, config.group_id(), code);
+        if let Err(error @ NodeError::OtherCode { .. }) = judged {
+            return Err(CliError::node(&error));
+        }
     }
     Ok(())
 }

@@ -12,7 +12,9 @@ use super::row::Row;
 use crate::checkers::Property;
 use quorate_storage::IdentityFile;
 use quorate_storage::MemoryLoss;
-use quorate_types::{Duration, Finding, NodeId, PeerPast, Reach, Recall, Sighting, StartOfNode};
+use quorate_types::{
+    Duration, Finding, NodeId, NodeSet, PeerPast, Reach, Recall, Sighting, StartOfNode, ViewNumber,
+};
 use std::collections::BTreeMap;
 
 /// What each node, the first, remembers of another.
@@ -117,8 +119,8 @@ impl World {
         }
     }
 
-    /// Whether every other acceptor has seen commits that a copy of a node's disks lacks, and no other node is a copy. A copy
-    /// that lacks boots only has lost nothing, and may start several times before anybody hears it.
+    /// Whether every other acceptor has seen commits that a copy of a node's disks lacks, no other node is a copy, and the copy needs
+    /// others to decide anything. A copy that lacks boots only has lost nothing, and may start several times before anybody hears it.
     pub(super) fn would_be_sighted(&self, id: NodeId, found: &DiskFound) -> bool {
         let commit = found.storage.log.newest_commit();
         let (boot, start) = (u64::MAX, self.nodes[&id].life + 1);
@@ -147,10 +149,19 @@ impl World {
         };
         let others = self.acceptors().without(id);
         found.recall() == Recall::Whole
+            && !self.decides_alone(id, found.begun)
             && self.harm.copied.iter().all(|copy| *copy == id)
             && others
                 .iter()
                 .all(|other| self.nodes[&other].is_wiped || sees(other))
+    }
+
+    /// Whether nobody else votes in the view that a copy of a node's directory begins with, or in the next one: it goes on from there
+    /// before it meets anybody. docs/views.md states it as a limit.
+    fn decides_alone(&self, id: NodeId, begun: ViewNumber) -> bool {
+        let next = ViewNumber(begun.0 + 1).min(self.judge.newest_view());
+        let mut views = [begun, next].into_iter();
+        views.any(|view| self.judge.governing(view).acceptors == NodeSet::only(id))
     }
 
     /// An older copy of a node's directory holds less of what it knew of the others.

@@ -298,7 +298,7 @@ impl Election {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::ViewNumber;
+    use quorate_types::{FirstBallot, ViewNumber};
 
     const BEGUN: Time = Time(1_000_000_000);
 
@@ -322,6 +322,24 @@ mod tests {
         assert!(!succeeds(late, none, none));
         assert!(!succeeds(soon, one, none), "somebody tries to lead");
         assert!(!succeeds(soon, none, one), "it promised not to");
+    }
+
+    /// Claim mp-90.
+    #[test]
+    fn who_needs_no_phase_1_leads_so_once() {
+        let mut election = Election::new(BEGUN, 1, Timing::default(), 3);
+        let first = FirstBallot {
+            node: NodeId(2),
+            boot: 1,
+        };
+        let first = first.of(ViewNumber(2));
+        election.stand_at_once(true, Some(first));
+        assert_eq!(election.take_first(), Some(first));
+        assert!(election.succeeds(BEGUN, Ballot::ZERO));
+        election.begin(BEGUN, first);
+        assert_eq!(election.take_first(), None);
+        assert!(!election.succeeds(BEGUN, Ballot::ZERO));
+        assert!(!election.succeeds(BEGUN, first));
     }
 
     /// The longest wait before another try that any of many nodes draws after so many failures, and after what `then` tells it.

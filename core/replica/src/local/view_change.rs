@@ -87,7 +87,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// Who leads `next` first, the view that a change leads to, and needs no phase 1 there: who leads now, or where that one leads no more,
-    /// the first acceptor that is linked. Claim mp-90.
+    /// of the acceptors that are linked and vote the one that lags least. Nobody stands at once in place of who is named. Claim mp-90.
     pub(crate) fn first_ballot(&self, next: &View) -> Option<FirstBallot> {
         if self.view().level < Level::FIRST_BALLOT {
             return None;
@@ -102,13 +102,17 @@ impl<O: Ordering> Replica<O> {
             let (node, boot) = (ballot.node, ballot.boot);
             return Some(FirstBallot { node, boot });
         }
-        let may_lead = next.acceptors.iter().filter(|node| next.may_lead(*node));
-        let mut linked = may_lead.filter_map(|node| {
-            let own = (node == self.config.own).then_some(self.config.boot);
-            let boot = own.or_else(|| self.levels.boot_of(node))?;
-            Some(FirstBallot { node, boot })
-        });
-        linked.next()
+        let up = self.up_of(next, status.votes);
+        let lag = status.known.since(status.decided);
+        let own = Some((self.config.own, self.config.boot, lag));
+        let boot_of = |node| self.levels.boot_of(node);
+        let peers = status.peers.iter();
+        let others = peers.filter_map(|peer| Some((peer.node, boot_of(peer.node)?, peer.lag)));
+        let may_lead = others
+            .chain(own)
+            .filter(|(node, ..)| up.contains(*node) && next.may_lead(*node));
+        let (node, boot, _) = may_lead.min_by_key(|(node, _, lag)| (*lag, *node))?;
+        Some(FirstBallot { node, boot })
     }
 
     /// Claim rp-140. Whether a change would change nothing but the log, of which the newest form is read by fewer builds.
@@ -273,6 +277,11 @@ impl<O: Ordering> Replica<O> {
 
     /// How many of a view's acceptors vote and are linked here, this node among them if it `votes`.
     pub(crate) fn up_in(&self, view: &View, votes: bool) -> usize {
+        self.up_of(view, votes).len()
+    }
+
+    /// The acceptors of a view that vote and are linked here, this node among them if it `votes`.
+    fn up_of(&self, view: &View, votes: bool) -> NodeSet {
         let status = self.instances.current().status();
         let linked = status.peers.iter().filter(|peer| peer.connected);
         let linked = linked.map(|peer| peer.node);
@@ -283,7 +292,7 @@ impl<O: Ordering> Replica<O> {
             voting.insert(self.config.own);
         }
         let up = view.acceptors.iter().filter(|node| voting.contains(*node));
-        up.count()
+        up.collect()
     }
 
     /// A change is decided.

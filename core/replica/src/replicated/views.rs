@@ -205,6 +205,16 @@ mod tests {
         let below = Level(Level::FIRST_BALLOT.0 - 1);
         let lower = named(MemberChange::Level(below), 3);
         assert_eq!(lower.current().first_ballot, None);
+        let mut again = same.clone();
+        let change = ViewChange {
+            after: ViewNumber(2),
+            acceptors: again.current().acceptors,
+            window: again.current().window,
+        };
+        let begins = again.decided(Slot(50), (change, &MemberChange::Same), None);
+        again.applied(begins.unwrap().previous());
+        assert_eq!(again.current().number, ViewNumber(3));
+        assert_eq!(again.current().first_ballot, None, "that was of view 2");
         // The view that is over goes into snapshots, at the lower level.
         let mut views = same;
         let change = ViewChange {

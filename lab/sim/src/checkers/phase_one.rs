@@ -25,6 +25,8 @@ pub struct PhaseOne {
     quorums: BTreeMap<ViewNumber, RoundQuorums>,
     /// The ballot that needs no promises, in views whose change names one: nothing can have been voted for in a lower one.
     firsts: BTreeMap<ViewNumber, Ballot>,
+    /// Which life of its node proposed in that ballot.
+    first_lives: BTreeMap<ViewNumber, u64>,
     told: BTreeMap<Ballot, Told>,
     /// Values proposed, by slot and ballot.
     proposed: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
@@ -123,6 +125,7 @@ impl PhaseOne {
         PhaseOne {
             quorums: BTreeMap::from([(ViewNumber(1), quorums)]),
             firsts: BTreeMap::new(),
+            first_lives: BTreeMap::new(),
             told: BTreeMap::new(),
             proposed: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -140,6 +143,29 @@ impl PhaseOne {
         if let Some(first) = first {
             self.firsts.insert(view, first.of(view));
         }
+    }
+
+    /// The ballot in which that view may be led first, if its change names one.
+    pub fn first(&self, view: ViewNumber) -> Option<Ballot> {
+        self.firsts.get(&view).copied()
+    }
+
+    /// Takes note that `life` of `proposer` asks for votes in `ballot`.
+    ///
+    /// # Errors
+    /// [`Property::PhaseOne`] when nobody is named to begin without promises, or another node or life is.
+    pub fn asked(&mut self, proposer: NodeId, life: u64, ballot: Ballot) -> Result<(), Violation> {
+        if ballot.round > 0 {
+            return Ok(());
+        }
+        let first = self.first(ballot.view);
+        let of = *self.first_lives.entry(ballot.view).or_insert(life);
+        if first == Some(ballot) && proposer == ballot.node && life == of {
+            return Ok(());
+        }
+        broken(format!(
+            "life {life} of {proposer} proposes in {ballot}; {first:?} is named, in which life {of} proposed"
+        ))
     }
 
     /// Promises of others that a leader needs besides its own.
@@ -399,6 +425,26 @@ mod tests {
             seen.proposed(A, Slot(3), ballot(3), 7).is_err(),
             "nobody knows of the view"
         );
+    }
+
+    #[test]
+    fn only_one_life_of_who_is_named_proposes_without_promises() {
+        let view = ViewNumber(2);
+        let named = |node, boot| FirstBallot { node, boot };
+        let seen = |first| {
+            let mut seen = PhaseOne::new(RoundQuorums::new(3, 2, 2));
+            seen.view_begins(view, RoundQuorums::new(3, 2, 2), first);
+            seen
+        };
+        let first = named(A, 7).of(view);
+        let mut of_one = seen(Some(named(A, 7)));
+        of_one.asked(A, 3, first).unwrap();
+        of_one.asked(A, 3, first).unwrap();
+        assert!(of_one.asked(A, 4, first).is_err(), "another life");
+        assert!(of_one.asked(B, 3, first).is_err(), "another node");
+        assert!(of_one.asked(A, 3, named(A, 8).of(view)).is_err());
+        assert!(seen(None).asked(A, 3, first).is_err(), "nobody is named");
+        seen(None).asked(A, 3, ballot(1)).unwrap();
     }
 
     /// Slot 1 has 7 proposed in ballot 1 and 8 in ballot 2.

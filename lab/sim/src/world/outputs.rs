@@ -20,8 +20,8 @@ use quorate_ordering::{Entry, Lane, Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{
-    CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Outcome, Slot, SlotResults, Step,
-    ToClient, View, ViewNumber,
+    Ballot, CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Outcome, Slot, SlotResults,
+    Step, ToClient, View, ViewNumber,
 };
 use quorate_wire::{Snapshot, put_peer};
 
@@ -158,6 +158,7 @@ impl World {
                         }
                     }
                     self.is_no_witness(id, "leads");
+                    self.leads_as_itself(id, ballot);
                     self.judge.liveness.leader_began(self.now.0);
                 }
                 self.tell(id, || format!("{id} is {role:?}"));
@@ -178,6 +179,15 @@ impl World {
     fn is_no_witness(&mut self, id: NodeId, what: &str) {
         if self.setup.is_witness(id) {
             self.blame(Property::Invariant, format!("{id} is a witness and {what}"));
+        }
+    }
+
+    /// A ballot is of the start that leads in it: no other one knows what was proposed there.
+    fn leads_as_itself(&mut self, id: NodeId, ballot: Ballot) {
+        let boot = self.running(id).boot;
+        if (ballot.node, ballot.boot) != (id, boot) {
+            let detail = format!("{id}, in boot {boot}, leads in {ballot}");
+            self.blame(Property::BallotUnique, detail);
         }
     }
 

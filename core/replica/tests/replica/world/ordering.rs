@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) transferred: Vec<usize>,
     /// To whom every node is linked.
     pub(crate) linked: Vec<u16>,
+    /// By how many slots some of these lag.
+    pub(crate) lags: BTreeMap<u16, u64>,
     /// What instances of the ordering were told by others: at which node, in which view.
     pub(crate) received: Vec<(usize, ViewNumber, Message)>,
     /// The links that stand, as instances were told: at which node, in which view.
@@ -287,18 +289,22 @@ impl Ordering for Instant {
             deferred: 0,
             multicast: MulticastStatus::default(),
             rounds: None,
-            peers: shared.linked.iter().map(|node| linked(*node)).collect(),
+            peers: shared
+                .linked
+                .iter()
+                .map(|node| linked(*node, &shared.lags))
+                .collect(),
         }
     }
 
     fn check(&self) {}
 }
 
-fn linked(node: u16) -> PeerStatus {
+fn linked(node: u16, lags: &BTreeMap<u16, u64>) -> PeerStatus {
     PeerStatus {
         node: NodeId(node),
         connected: true,
-        lag: 0,
+        lag: lags.get(&node).copied().unwrap_or_default(),
         in_flight: 0,
         in_flight_bytes: 0,
     }

@@ -51,7 +51,7 @@ impl Judge {
                 batch,
                 decided,
             } => {
-                self.asks_votes(node, (slot, ballot), batch)?;
+                self.asks_votes((node, life), (slot, ballot), batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
             Testimony::PassesId { ballot, .. } if ballot.node != node => Ok(()),
@@ -65,7 +65,7 @@ impl Judge {
                 decided,
             } => {
                 let batch = self.named_batch(node, (slot, ballot), stamp, values)?;
-                self.asks_votes(node, (slot, ballot), &batch)?;
+                self.asks_votes((node, life), (slot, ballot), &batch)?;
                 self.vouching.vouched(node, ballot, decided)
             }
             Testimony::ProposesValue {
@@ -121,10 +121,11 @@ impl Judge {
     /// `node` asks for votes for a batch in the classic round of a slot.
     fn asks_votes(
         &mut self,
-        node: NodeId,
+        (node, life): (NodeId, u64),
         (slot, ballot): (Slot, Ballot),
         batch: &Batch,
     ) -> Judged {
+        self.phase_one.asked(node, life, ballot)?;
         let value = fingerprint(batch);
         // A value of fast rounds may be voted for in several slots, and win more than one.
         let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;

@@ -171,6 +171,11 @@ impl Judge {
                     }
                     let governing = self.governing(number);
                     let (first, quorums) = (governing.first, governing.quorums());
+                    let first_ballot = first_ballot.filter(|named| {
+                        governing.level >= Level::FIRST_BALLOT
+                            && governing.replicas.contains(named.node)
+                            && governing.acceptors.contains(named.node)
+                    });
                     self.chosen.view_begins(number, quorums);
                     self.phase_one.view_begins(number, quorums, first_ballot);
                     self.check_not_past(first)?;
@@ -242,10 +247,20 @@ impl Judge {
             OrderingName::FastPaxos => FastQuorums::of(view.quorums).confirm(),
             _ => view.quorums.confirm(),
         };
+        let number = view.number.0;
+        let first = view.first_ballot.map(|first| first.of(view.number));
+        let named = self.phase_one.first(view.number);
+        if first != named {
+            return broken(
+                Property::Agreement,
+                format!(
+                    "{node} says that {first:?} begins view {number}; by the log it is {named:?}"
+                ),
+            );
+        }
         if decided == Some(&said) && said.confirm() == confirm {
             return Ok(());
         }
-        let number = view.number.0;
         broken(
             Property::Agreement,
             format!("{node} has view {number} as {said:?}; by the log it is {decided:?}"),

@@ -320,7 +320,10 @@ impl<O: Ordering> Replica<O> {
                 self.repeat_report(NodeSet::only(peer), out);
                 self.clocks.tell_again();
             }
-            LinkState::Down => self.levels.unlinked(peer),
+            LinkState::Down => {
+                self.levels.unlinked(peer);
+                self.clocks.unlinked(peer);
+            }
         }
         self.drift.link_changed(peer);
         self.no_say.link_changed(peer);

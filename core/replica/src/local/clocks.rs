@@ -65,6 +65,11 @@ impl Clocks {
         self.tell_at = Time::default();
     }
 
+    /// The link to `peer` is down: its clock may be set before it tells it again.
+    pub(crate) fn unlinked(&mut self, peer: NodeId) {
+        self.peers.remove(&peer);
+    }
+
     fn heard(&mut self, from: NodeId, wall: Wall, now: Time) {
         self.peers.insert(from, Reading { wall, at: now });
     }

@@ -1,8 +1,9 @@
 //! One wrong clock among several, and what agreed time makes of it.
 
 use crate::world::{Objects, World, config, id};
-use quorate_replica::{Output, limits};
-use quorate_types::{Duration, SessionId};
+use quorate_ordering::LinkState;
+use quorate_replica::{Input, Output, limits};
+use quorate_types::{Duration, NodeId, SessionId};
 
 /// Ten years.
 const YEARS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000_000;
@@ -141,6 +142,27 @@ fn two_wrong_clocks_among_three_that_are_known_of_five_move_nothing() {
         [-YEARS, -2 * YEARS],
     ] {
         two_wrong_clocks_of_three_known(skews);
+    }
+}
+
+/// Claim rp-155.
+#[test]
+fn a_clock_that_was_wrong_does_not_count_once_its_link_is_down() {
+    for skew in [YEARS, -YEARS] {
+        let mut world = World::new(3);
+        let session = world.open(0, 5);
+        world.nodes[1].skew = skew;
+        call(&mut world, 0, session, 1);
+        assert_near(&world);
+        world.nodes[1].is_cut = true;
+        let (peer, state) = (NodeId(1), LinkState::Down);
+        world.input(0, Input::Link { peer, state });
+        world.nodes[1].skew = 0;
+        world.nodes[2].skew = skew;
+        for sequence in 2..6 {
+            call(&mut world, 0, session, sequence);
+            assert_near(&world);
+        }
     }
 }
 

@@ -28,7 +28,7 @@ const STEP_NS: u64 = 1_000;
 pub struct AgreedTime {
     /// The smallest and the largest error that each node's clock ever had.
     errors: BTreeMap<NodeId, (i64, i64)>,
-    /// Whose clocks each node was told in its life.
+    /// Whose clocks each node was told over the links that it has.
     told: BTreeMap<NodeId, NodeSet>,
     stamps: BTreeSet<u64>,
     /// The latest stamp, and the true time at which it was made.
@@ -48,6 +48,13 @@ impl AgreedTime {
     pub fn told(&mut self, node: NodeId, from: NodeId) {
         let told = self.told.entry(node).or_insert(NodeSet::empty());
         told.insert(from);
+    }
+
+    /// Forgets what `node` was told by `from`: their link is down.
+    pub fn unlinked(&mut self, node: NodeId, from: NodeId) {
+        if let Some(told) = self.told.get_mut(&node) {
+            told.remove(from);
+        }
     }
 
     /// Forgets what an ended life of `node` was told.

@@ -257,7 +257,10 @@ impl World {
                 }
                 Input::Link { peer, state } => match state {
                     LinkState::Up(_) => leading.catching_up.linked(id, *peer),
-                    LinkState::Down => leading.catching_up.unlinked(id, *peer),
+                    LinkState::Down => {
+                        leading.catching_up.unlinked(id, *peer);
+                        leading.agreed_time.unlinked(id, *peer);
+                    }
                 },
                 // Whose objects had come as far already asks for the slots, not at once.
                 Input::Installed { core, .. } if core.slot > decided.max(applied) => {

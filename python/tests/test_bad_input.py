@@ -118,7 +118,11 @@ def test_a_wrong_command_names_its_cause(words: list[str], code: int, cause: str
         (["counter", "add", "many"], FAILED, "`n` is not an integer"),
         (["counter", "add", "1", "2", "3"], FAILED, "takes"),
         (["abacus", "add"], NOT_FOUND, "no object named 'abacus'; this group began with: counter"),
-        (["abacus", "add"], NOT_FOUND, "`quorate object list` names those of the group that were created since"),
+        (
+            ["abacus", "add"],
+            NOT_FOUND,
+            "`quorate object list` names those of the group that were created since",
+        ),
         (["counter", ""], USAGE, "the length of the method's name (1 to 255 bytes) is out of range"),
         (["counter", "add", "--timeout", "-1"], USAGE, "--timeout"),
     ],

@@ -281,7 +281,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["create", "x", "attack_classes:Holder", "--readonly", "look, nope"], 1, "'nope'; it has look"),
     (["create", "Holder", "attack_classes:Holder", "--if-missing"], 7, "choose another name"),
     (["create", "x", "pathlib:Path"], 1, "standard library"),
-    (["drop", "Holder"], 1, "lasts as long as the group"),
+    (["drop", "Holder"], 7, "lasts as long as the group"),
     (["describe", "x/"], 3, "`quorate object list` names them"),
 ]
 

@@ -223,14 +223,14 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["create", "c/2", "shelf_classes:Shelf", "--kwargs", '{"label": "x"}', "--ttl", "600"], 0, "c/2"),
     (["create", "c/3", "shelf_classes:Shelf", "--args", "[0]"], 1, "a shelf has room for something"),
     (["create", "c/3", "nowhere:Shelf"], 1, "nowhere"),
-    (["create", "c 3", "shelf_classes:Shelf"], 1, "is not a name"),
+    (["create", "c 3", "shelf_classes:Shelf"], 7, "is not a name"),
     (["create", "c/3", "shelf_classes:Shelf", "--args", "{}"], 2, "is not a JSON list"),
     (["list"], 0, "c/2    shelf_classes:Shelf"),
     (["describe", "c/1"], 0, "Put something down; how many things there are now."),
     (["describe", "c/9"], 3, "no object 'c/9'"),
     (["drop", "c/1"], 0, "c/1"),
     (["drop", "c/1"], 3, "no object 'c/1'"),
-    (["drop", "Shelf"], 1, "began with"),
+    (["drop", "Shelf"], 7, "began with"),
 ]
 
 

@@ -150,6 +150,12 @@ impl PhaseOne {
         self.firsts.get(&view).copied()
     }
 
+    /// Whether that value was proposed there before.
+    pub fn has_proposed(&self, slot: Slot, ballot: Ballot, value: Fingerprint) -> bool {
+        let of_slot = self.proposed.get(&slot);
+        of_slot.is_some_and(|proposed| proposed.get(&ballot) == Some(&value))
+    }
+
     /// Takes note that `life` of `proposer` asks for votes in `ballot`.
     ///
     /// # Errors

@@ -125,8 +125,11 @@ impl Judge {
         (slot, ballot): (Slot, Ballot),
         batch: &Batch,
     ) -> Judged {
-        self.phase_one.asked(node, life, ballot)?;
         let value = fingerprint(batch);
+        // What an earlier life proposed a later one may hand out, to who was multicast to and lacks it.
+        if !self.phase_one.has_proposed(slot, ballot, value) {
+            self.phase_one.asked(node, life, ballot)?;
+        }
         // A value of fast rounds may be voted for in several slots, and win more than one.
         let is_placed = self.governing(ballot.view).ordering != OrderingName::FastPaxos;
         if is_placed && !batch.commands().is_empty() {

@@ -165,8 +165,8 @@ impl Host {
         }
     }
 
-    /// Has what was handed in executed: Rust objects do it before this returns. Call after handing in work, and after sending what
-    /// does not depend on it.
+    /// Has what was handed in executed: Rust objects do it before this returns, or what a few milliseconds are enough for; see
+    /// [`Host::is_behind`]. Call after handing in work, and after sending what does not depend on it.
     pub fn flush(&mut self) {
         match &mut self.objects {
             Objects::InProcess(objects) => objects.flush(),
@@ -220,11 +220,21 @@ impl Host {
         }
     }
 
-    /// When [`Host::poll`] must be called at the latest.
+    /// Whether the last [`Host::flush`] left work for the next one.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        match &self.objects {
+            Objects::InProcess(objects) => objects.is_behind(),
+            Objects::OtherProcess(_) | Objects::None(_) => false,
+        }
+    }
+
+    /// When [`Host::flush`] and [`Host::poll`] must be called at the latest.
     #[must_use]
     pub fn next_wake(&self) -> Option<Instant> {
         match &self.objects {
-            Objects::InProcess(_) | Objects::None(_) => None,
+            Objects::InProcess(objects) => objects.is_behind().then(Instant::now),
+            Objects::None(_) => None,
             Objects::OtherProcess(objects) => objects.next_wake(),
         }
     }

@@ -9,6 +9,7 @@ use crate::encoder::{Encoder, EncoderDone, EncoderJob, made_again};
 use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
+use crate::limits::EXECUTES_FOR;
 use crate::live::{LiveObject, LiveObjects, no_such_object};
 use crate::object::FrozenState;
 use crate::outcomes::{fit, fitting};
@@ -19,6 +20,7 @@ use quorate_ordering::ReadId;
 use quorate_types::{ObjectId, Outcome, Slot, SlotResults, SlotSteps, Stamp, StepResult, Wall};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The Rust objects of one group.
 pub(crate) struct InProcess {
@@ -105,7 +107,7 @@ impl InProcess {
     /// A call that waits or comes next is not executed; one that was executed stays so.
     pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
         // What was handed in before comes first.
-        self.flush();
+        self.work_until(None);
         if slot > self.executed {
             self.skips.insert((slot, index));
         }
@@ -128,8 +130,17 @@ impl InProcess {
         self.waiting.push_back(Work::Restore(slot, images));
     }
 
-    /// Does what waits, up to the next restore.
+    /// Does what waits, up to the next restore, for a bounded time: on this thread the node votes, too.
     pub(crate) fn flush(&mut self) {
+        self.work_until(Some(Instant::now() + EXECUTES_FOR));
+    }
+
+    /// Whether there was no time for everything.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.restoring.is_none() && !self.waiting.is_empty()
+    }
+
+    fn work_until(&mut self, until: Option<Instant>) {
         while self.restoring.is_none()
             && let Some(work) = self.waiting.pop_front()
         {
@@ -141,6 +152,9 @@ impl InProcess {
                 Work::Snapshot(slot) => self.freeze(slot),
                 Work::Encode(slot) => self.encode_now(slot),
                 Work::Restore(slot, images) => self.begin_restore(slot, images),
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return;
             }
         }
     }
@@ -283,7 +297,6 @@ impl InProcess {
                 EncoderDone::Undone { after, outcome } => {
                     self.restoring = None;
                     self.undone(after, outcome);
-                    self.flush();
                 }
             }
         }
@@ -324,6 +337,5 @@ impl InProcess {
             }
             Err(reason) => self.events.push(HostEvent::RestoreFailed { slot, reason }),
         }
-        self.flush();
     }
 }

@@ -13,6 +13,10 @@ pub const LARGE_IMAGE_BYTES: usize = 256 << 20;
 /// Niceness of the threads that encode: calls come first.
 pub const ENCODER_NICENESS: i32 = 10;
 
+/// How long Rust objects execute what has piled up before the node votes and answers again: far longer than a turn takes at the
+/// highest rates, and short beside what clients and elections wait for.
+pub const EXECUTES_FOR: Duration = Duration::from_millis(5);
+
 /// A call that has not returned by then is reported, and again each time its span has doubled: ten lines
 /// for a quarter of an hour.
 pub const HANG_REPORTED_AFTER: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@ use quorate_host::{
 };
 use quorate_ordering::ReadId;
 use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp};
+use std::time::Instant;
 
 fn host_of(class: &str) -> Result<Host, HostError> {
     Host::open(HostConfig {
@@ -79,6 +80,43 @@ fn calls_and_queries_are_answered_in_the_order_handed_in() {
     };
     let outcomes: Vec<&Outcome> = results.outcomes().collect();
     assert!(matches!(outcomes[..], [Outcome::Raised(_)]), "no object 4");
+}
+
+/// Objects that catch up do so on the thread that votes and answers.
+#[test]
+fn what_has_piled_up_is_executed_piece_by_piece_and_in_order() {
+    let mut host = host_of("rust:counter").unwrap();
+    let (slots, calls) = (200, 2_000);
+    for slot in 1..=slots {
+        let calls = (0..calls).map(|index| call(index, 1, "add", &[1]));
+        host.execute(Slot(slot), Stamp::default(), calls.collect::<Vec<_>>());
+    }
+    host.query(ReadId(9), ObjectId(1), call_payload("get", &[]));
+    let mut events = Vec::new();
+    host.flush();
+    host.poll(&mut events);
+    assert!(
+        (1..slots as usize).contains(&events.len()),
+        "{}",
+        events.len()
+    );
+    while host.is_behind() {
+        assert!(host.next_wake().unwrap() <= Instant::now());
+        let before = events.len();
+        host.flush();
+        host.poll(&mut events);
+        assert!(events.len() > before, "each piece is one slot at least");
+    }
+    assert_eq!(host.next_wake(), None);
+    let executed = events.iter().filter_map(|event| match event {
+        HostEvent::Executed { slot, .. } => Some(slot.0),
+        _ => None,
+    });
+    assert!(executed.eq(1..=slots));
+    let Some(HostEvent::Queried { outcome, .. }) = events.last() else {
+        panic!("the read comes last")
+    };
+    assert_eq!(*outcome, returned_int(slots as i64 * i64::from(calls)));
 }
 
 #[test]

@@ -208,7 +208,8 @@ impl Node {
             self.flush(now)?;
             self.host.flush();
             now = self.take_host(now);
-            if !self.is_fed && self.outputs.is_empty() {
+            // Objects that are behind leave others their votes between what they execute.
+            if self.host.is_behind() || !self.is_fed && self.outputs.is_empty() {
                 break;
             }
         }

@@ -59,6 +59,28 @@ def test_an_interpreter_that_cannot_serve_is_named_in_words(tmp_path: Path) -> N
     assert "Stream(" not in complaint
 
 
+@pytest.mark.parametrize("command", ["check", "lint", "proxy", "up"])
+@pytest.mark.parametrize(
+    ("ends", "cause"),
+    [
+        ("os._exit(3)", "importing 'quitter' ended the process"),
+        ("import ctypes; ctypes.string_at(0)", "importing 'quitter' ended the process"),
+        ("os._exit(3) if os.fork() == 0 else os.wait()", "importing 'quitter' raised NameError"),
+        ("sys.exit(3)", "importing 'quitter' raised SystemExit: 3"),
+    ],
+)
+def test_a_module_that_ends_its_process_is_named(command: str, ends: str, cause: str, tmp_path: Path) -> None:
+    source = f"import os\nimport sys\n\n{ends}\n\nclass Account:\n    absent = unknown\n"
+    (tmp_path / "quitter.py").write_text(source)
+    words = [_local.program(), command, "quitter:Account", *(["--port", "0"] if command == "up" else [])]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout, cause in done.stderr) == (USAGE, "", True), done.stderr
+    if ends == "os._exit(3)":
+        where = "exit status: 3" if command == "up" else f"with exit code 3, at {tmp_path / 'quitter.py'}:4"
+        assert where in done.stderr
+        assert "quorate check" in done.stderr or "__main__" in done.stderr
+
+
 def call(group: Running, *words: str) -> tuple[int, str]:
     return quorate_says("call", "--endpoint", group.endpoint, *words)
 

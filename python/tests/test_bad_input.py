@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -79,6 +81,27 @@ def test_a_module_that_ends_its_process_is_named(command: str, ends: str, cause:
         where = "exit status: 3" if command == "up" else f"with exit code 3, at {tmp_path / 'quitter.py'}:4"
         assert where in done.stderr
         assert "quorate check" in done.stderr or "__main__" in done.stderr
+
+
+def test_a_signal_while_a_class_is_imported_leaves_nothing_behind(tmp_path: Path) -> None:
+    source = "import sys\n\nprint('it begins', file=sys.stderr)\nwhile True:\n    pass\n"
+    (tmp_path / "slow.py").write_text(source)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    started = subprocess.Popen(
+        [_local.program(), "up", "slow:Account", "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stderr is not None
+    with started, started.stderr:
+        assert any("it begins" in line for line in started.stderr)
+        assert list(temporary.iterdir()), "its host has a directory"
+        started.terminate()
+        assert started.wait(SECONDS) == -signal.SIGTERM
+    assert not list(temporary.iterdir())
 
 
 def call(group: Running, *words: str) -> tuple[int, str]:

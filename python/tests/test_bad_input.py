@@ -113,6 +113,15 @@ def total(group: Running) -> int:
         return int(counter.get())
 
 
+def test_a_call_of_the_connection_instead_of_its_object_is_told_so(group: Running) -> None:
+    connection: Any = quorate.connect(f"{group.endpoint}/counter")
+    with connection, pytest.raises(AttributeError, match="no 'deposit': the object is what `with quorate"):
+        connection.deposit(1)
+    connection = quorate.aconnect(f"{group.endpoint}/counter")
+    with pytest.raises(AttributeError, match="no 'deposit': the object is what `async with quorate"):
+        connection.deposit(1)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "cause"),
     [
@@ -143,6 +152,7 @@ def total(group: Running) -> int:
         ),
         (["status", "--endpoint", "quorate://127.0.0.1:1"], NO_QUORUM, "127.0.0.1:1"),
         (["node", "run", "--config", "absent.toml"], USAGE, "absent.toml"),
+        (["object", "create", "bank:Account", "savings"], USAGE, "object create savings bank:Account"),
     ],
 )
 def test_a_wrong_command_names_its_cause(words: list[str], code: int, cause: str, tmp_path: Path) -> None:

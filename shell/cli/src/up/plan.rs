@@ -353,7 +353,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, CliError> {
             "{} is in use by another `quorate up`: stop that one, or choose another --dir",
             dir.display()
         ))
-        .advise("stop the other `quorate up`, or choose another --dir")),
+        .advise("stop that one, or choose another --dir")),
         Err(error) => Err(failed(error.into())),
     }
 }

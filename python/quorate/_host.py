@@ -113,11 +113,11 @@ class Host:
                 cls = _making.find_class(path, greeting["paths"])
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
-                self._note(name, f"making a {cls.__name__}")
+                self._note(name, f"constructing {cls.__name__}")
                 objects[number] = _making.construct(cls, *_constructor.given(args, kwargs))
             except _making.Unfit as unfit:
                 return _refusal(name, *unfit.args)
-            self._note(name, f"keeping the state of a {cls.__name__}")
+            self._note(name, f"saving the state of {cls.__name__}")
             unfit_state = _making.unfit_state(objects, cls) if greeting["snapshots"] else None
             if unfit_state is not None and greeting.get("refuses", True):
                 return _refusal(name, "state", unfit_state)

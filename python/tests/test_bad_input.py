@@ -83,6 +83,19 @@ def test_a_module_that_ends_its_process_is_named(command: str, ends: str, cause:
         assert "quorate check" in done.stderr or "__main__" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("method", "doing"),
+    [("__init__", "constructing Quitter"), ("__getstate__", "saving the state of Quitter")],
+)
+def test_a_class_that_ends_its_process_is_named(method: str, doing: str, tmp_path: Path) -> None:
+    (tmp_path / "quitter.py").write_text(
+        f"import os\n\nclass Quitter:\n    def {method}(self):\n        os._exit(3)\n"
+    )
+    words = [_local.program(), "up", "quitter:Quitter", "--port", "0"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False)
+    assert (done.returncode, f"{doing} ended the process (exit status: 3)" in done.stderr) == (USAGE, True)
+
+
 def test_a_signal_while_a_class_is_imported_leaves_nothing_behind(tmp_path: Path) -> None:
     source = "import sys\n\nprint('it begins', file=sys.stderr)\nwhile True:\n    pass\n"
     (tmp_path / "slow.py").write_text(source)

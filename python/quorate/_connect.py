@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from quorate import _labels, _names, _native
 from quorate._futures import loop_end
@@ -52,6 +52,15 @@ class Connection(Generic[T]):
     def proxy(self) -> T:
         """The object's stand-in, for use without `with`."""
         return self._proxy
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """What it lacks was meant for the object."""
+            raise AttributeError(
+                f"a connection has no {name!r}: the object is what `with quorate.connect(...) as` gives, "
+                "and without `with` its `proxy`"
+            )
 
     def close(self) -> None:
         """End the session."""
@@ -291,6 +300,13 @@ class AsyncConnection:
         self._options = options_of(weak)
         self._cls = cls
         self._client: _native.Client | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """What it lacks was meant for the object."""
+            words = "the object is what `async with quorate.aconnect(...) as` gives"
+            raise AttributeError(f"a connection has no {name!r}: {words}")
 
     async def __aenter__(self) -> Any:
         endpoint, cls, timeout, tls, session = self._arguments

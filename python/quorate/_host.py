@@ -55,6 +55,9 @@ Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tu
 VERSION = 10
 """Version of the protocol between node and host."""
 
+NOTE_AT, NOTE_BYTES_MAX = 64, 1024
+"""Where in the activity it is noted what is done to make an object, and in how many bytes."""
+
 DESCRIPTORS_MAX = 1024
 """Files that objects and their modules may hold open."""
 
@@ -67,8 +70,9 @@ _ADDRESS = re.compile(
 class Host:
     """The slow half of the host process; the native loop calls it."""
 
-    def __init__(self, stream: int) -> None:
+    def __init__(self, stream: int, activity: int | None = None) -> None:
         self._stream = stream
+        self._activity = activity
         self._classes: dict[int, type] = {}
         self._children: dict[int, int] = {}
         self._places = Places([])
@@ -104,13 +108,16 @@ class Host:
             _steps.install(path for _, _, path, _, _ in greeting["objects"])
         for number, name, path, (args, kwargs), _ in greeting["objects"]:
             try:
+                self._note(name, f"importing {path.partition(':')[0]!r}")
                 _making.allow(greeting["allow"])
                 cls = _making.find_class(path, greeting["paths"])
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
+                self._note(name, f"constructing {cls.__name__}")
                 objects[number] = _making.construct(cls, *_constructor.given(args, kwargs))
             except _making.Unfit as unfit:
                 return _refusal(name, *unfit.args)
+            self._note(name, f"saving the state of {cls.__name__}")
             unfit_state = _making.unfit_state(objects, cls) if greeting["snapshots"] else None
             if unfit_state is not None and greeting.get("refuses", True):
                 return _refusal(name, "state", unfit_state)
@@ -141,6 +148,12 @@ class Host:
             hash(each)
             self._own[number] = _native.dump_state(each)
         return own
+
+    def _note(self, name: str, doing: str) -> None:
+        """Tell the node what this process does, should that end it."""
+        if self._activity is not None:
+            note = f"{name}\0{doing}\0".encode(errors="backslashreplace")
+            os.pwrite(self._activity, note[:NOTE_BYTES_MAX].ljust(NOTE_BYTES_MAX, b"\0"), NOTE_AT)
 
     def warn(self, text: str) -> None:
         """Tell the node's log."""
@@ -508,7 +521,7 @@ def main() -> None:
     _limit_resources()
     _environment.install()
     _values.read_as_host()
-    _native.serve(stream, activity, Host(stream))
+    _native.serve(stream, activity, Host(stream, activity))
 
 
 if __name__ == "__main__":

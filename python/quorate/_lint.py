@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from quorate import _making, _options, _outside, _settings, _sources, _undo
+from quorate import _importing, _making, _options, _outside, _settings, _sources, _undo
 from quorate._findings import Found, Level, in_order, shown_path
 from quorate._sources import UNKNOWN, Scope
 
@@ -383,6 +383,10 @@ def class_of(path: str, paths: list[str]) -> type:
     if path.startswith("rust:"):
         raise LookupError(f"{path} is built in, and is no class of Python")
     sys.path[:0] = [each for each in paths if each not in sys.path]
+    module, colon, _ = path.partition(":")
+    ended = _importing.end_of_import(module) if colon else None
+    if ended is not None:
+        raise LookupError(f"importing {module!r} ended the process {ended}: {_importing.WAY_OUT}")
     try:
         return _making.find_class(path, paths)
     except _making.Unfit as unfit:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -59,6 +61,62 @@ def test_an_interpreter_that_cannot_serve_is_named_in_words(tmp_path: Path) -> N
     assert "Stream(" not in complaint
 
 
+@pytest.mark.parametrize("command", ["check", "lint", "proxy", "up"])
+@pytest.mark.parametrize(
+    ("ends", "cause"),
+    [
+        ("os._exit(3)", "importing 'quitter' ended the process"),
+        ("import ctypes; ctypes.string_at(0)", "importing 'quitter' ended the process"),
+        ("os._exit(3) if os.fork() == 0 else os.wait()", "importing 'quitter' raised NameError"),
+        ("sys.exit(3)", "importing 'quitter' raised SystemExit: 3"),
+    ],
+)
+def test_a_module_that_ends_its_process_is_named(command: str, ends: str, cause: str, tmp_path: Path) -> None:
+    source = f"import os\nimport sys\n\n{ends}\n\nclass Account:\n    absent = unknown\n"
+    (tmp_path / "quitter.py").write_text(source)
+    words = [_local.program(), command, "quitter:Account", *(["--port", "0"] if command == "up" else [])]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout, cause in done.stderr) == (USAGE, "", True), done.stderr
+    if ends == "os._exit(3)":
+        where = "exit status: 3" if command == "up" else f"with exit code 3, at {tmp_path / 'quitter.py'}:4"
+        assert where in done.stderr
+        assert "quorate check" in done.stderr or "__main__" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "doing"),
+    [("__init__", "constructing Quitter"), ("__getstate__", "saving the state of Quitter")],
+)
+def test_a_class_that_ends_its_process_is_named(method: str, doing: str, tmp_path: Path) -> None:
+    (tmp_path / "quitter.py").write_text(
+        f"import os\n\nclass Quitter:\n    def {method}(self):\n        os._exit(3)\n"
+    )
+    words = [_local.program(), "up", "quitter:Quitter", "--port", "0"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False)
+    assert (done.returncode, f"{doing} ended the process (exit status: 3)" in done.stderr) == (USAGE, True)
+
+
+def test_a_signal_while_a_class_is_imported_leaves_nothing_behind(tmp_path: Path) -> None:
+    source = "import sys\n\nprint('it begins', file=sys.stderr)\nwhile True:\n    pass\n"
+    (tmp_path / "slow.py").write_text(source)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    started = subprocess.Popen(
+        [_local.program(), "up", "slow:Account", "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stderr is not None
+    with started, started.stderr:
+        assert any("it begins" in line for line in started.stderr)
+        assert list(temporary.iterdir()), "its host has a directory"
+        started.terminate()
+        assert started.wait(SECONDS) == -signal.SIGTERM
+    assert not list(temporary.iterdir())
+
+
 def call(group: Running, *words: str) -> tuple[int, str]:
     return quorate_says("call", "--endpoint", group.endpoint, *words)
 
@@ -66,6 +124,15 @@ def call(group: Running, *words: str) -> tuple[int, str]:
 def total(group: Running) -> int:
     with quorate.connect(f"{group.endpoint}/counter") as counter:
         return int(counter.get())
+
+
+def test_a_call_of_the_connection_instead_of_its_object_is_told_so(group: Running) -> None:
+    connection: Any = quorate.connect(f"{group.endpoint}/counter")
+    with connection, pytest.raises(AttributeError, match="no 'deposit': the object is what `with quorate"):
+        connection.deposit(1)
+    connection = quorate.aconnect(f"{group.endpoint}/counter")
+    with pytest.raises(AttributeError, match="no 'deposit': the object is what `async with quorate"):
+        connection.deposit(1)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +165,7 @@ def total(group: Running) -> int:
         ),
         (["status", "--endpoint", "quorate://127.0.0.1:1"], NO_QUORUM, "127.0.0.1:1"),
         (["node", "run", "--config", "absent.toml"], USAGE, "absent.toml"),
+        (["object", "create", "bank:Account", "savings"], USAGE, "object create savings bank:Account"),
     ],
 )
 def test_a_wrong_command_names_its_cause(words: list[str], code: int, cause: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, until
 
+import quorate
 from quorate import _program
 
 
@@ -147,5 +148,9 @@ def test_who_asks_for_a_group_that_there_is_not_is_told_which_ones_there_are(clu
     for command in (["status"], ["view", "show"], ["call", "kv", "get", "a"], ["view", "add", "1"]):
         code, words = refused(*command, "--endpoint", way, "--group", "nope")
         assert code == 3 and "there is no group nope: beside its first one the cluster has g2" in words, words
+    with pytest.raises(quorate.NotFound, match="knows no group nope: `quorate group list` shows"):
+        quorate.connect(f"{way.replace('//', '//nope@')}/kv", timeout=PATIENCE_S)
+    status = [_program.program(), "status", "--endpoint", way, "--group", "g2"]
+    assert subprocess.check_output(status, text=True).startswith("group g2, view ")
     code, words = refused("status", "--endpoint", way.replace("//", "//g2@"), "--group", "g3")
     assert code == 2 and "--endpoint names the group g2, and --group g3" in words, words

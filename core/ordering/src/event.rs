@@ -1,6 +1,6 @@
 //! The inputs of an ordering protocol.
 
-use quorate_types::{BroadcastId, Command, Digest, LinkEpoch, NodeId, Slot, ViewId, Wall};
+use quorate_types::{BroadcastId, Command, Digest, LinkEpoch, NodeId, NodeSet, Slot, ViewId, Wall};
 
 /// The number of a write of one node. It rises with each [`crate::Effect::Persist`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -102,8 +102,8 @@ pub enum Event<M> {
     },
     /// Give up leadership in favour of a peer that is caught up, if this node leads.
     TransferLeadership {
-        /// Whom an operator named; `None`: whoever is nearest.
-        to: Option<NodeId>,
+        /// Who may lead next: of these, whoever is nearest.
+        to: NodeSet,
     },
     /// Whether clients have sessions, whose times run by what a leader's heartbeats tell: while nobody has, a leader may send fewer.
     Attended(bool),

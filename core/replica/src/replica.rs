@@ -337,7 +337,8 @@ impl<O: Ordering> Replica<O> {
             let sessions = self.connections.sessions();
             self.closed_by_client(now, &sessions);
         }
-        self.order(now, Event::TransferLeadership { to: None }, out);
+        let to = self.successors();
+        self.order(now, Event::TransferLeadership { to }, out);
     }
 
     fn persisted(&mut self, now: Time, mark: Mark, out: &mut Vec<Output<O::Message>>) {
@@ -365,6 +366,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_missed();
         self.tend_drift(now, out);
         self.ask_for_reads(now, out);
+        self.leave_to_who_has_room();
         let wall = self.clock(now, wall, out);
         self.tend_ticks(now, wall);
         if !self.turn.is_empty() {

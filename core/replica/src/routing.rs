@@ -184,7 +184,6 @@ impl<O: Ordering> Replica<O> {
         self.role = role;
         out.push(Output::Role(role));
         self.begin_term(now, role);
-        self.leave_to_who_has_room();
         if self.leader() != before {
             self.tell_leader(out);
             if self.leader().is_some() {

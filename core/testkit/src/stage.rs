@@ -126,7 +126,11 @@ impl<P: ScriptedProtocol> Stage<P> {
                 self.event(node(who)?, Event::Close { last });
             }
             ["over", who] => self.event(node(who)?, Event::Over),
-            ["transfer", who] => self.event(node(who)?, Event::TransferLeadership { to: None }),
+            ["transfer", who] => {
+                let view = self.view.as_ref();
+                let to = view.ok_or("a script begins with `nodes`")?.nodes();
+                self.event(node(who)?, Event::TransferLeadership { to });
+            }
             ["expect", rest @ ..] => self.expect(rest)?,
             _ => return Err("no such line".into()),
         }

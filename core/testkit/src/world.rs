@@ -566,7 +566,8 @@ impl<P: WorldProtocol> World<P> {
             7 => self.repeat = self.dice.below(30),
             _ => {
                 self.delay = 200_000 + self.dice.below(20_000_000);
-                self.event(id, Event::TransferLeadership { to: None });
+                let to = self.view.nodes();
+                self.event(id, Event::TransferLeadership { to });
             }
         }
     }

@@ -223,7 +223,12 @@ impl Target<'_> {
             .prefix(".quorate-backup-")
             .tempfile_in(parent);
         let fresh = made.map_err(|error| {
-            CliError::failed(format!("{shown} cannot be written: {error}"))
+            // What the system says names a file that nobody asked for.
+            let said = match parent.is_dir() {
+                true => error.to_string(),
+                false => format!("there is no directory {}", parent.display()),
+            };
+            CliError::failed(format!("{shown} cannot be written: {said}"))
                 .advise("name a file in a directory that exists and that this user may write to")
         })?;
         let unfinished = Unfinished::note(fresh.path());

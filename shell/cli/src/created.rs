@@ -88,6 +88,14 @@ struct DirectoryArgs {
 
 /// Runs `object create`.
 pub(crate) fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
+    if args.name.contains(':') && !args.class.contains(':') {
+        let text = format!(
+            "'{}' is a class: the object's name comes before it",
+            args.name
+        );
+        let turned = format!("quorate object create {} {}", args.class, args.name);
+        return Err(CliError::usage(text).advise(turned));
+    }
     let given = json::list(&args.args).map_err(CliError::usage)?;
     let named = json::named(&args.kwargs).map_err(CliError::usage)?;
     let named = named

@@ -5,6 +5,7 @@ use quorate_host::HostError;
 use quorate_node::NodeError;
 use quorate_storage::StorageError;
 use quorate_wire::value::Raised;
+use serde::Deserialize;
 
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,14 @@ pub(crate) struct CliError {
     pub(crate) code: u8,
     /// What to do next, where more is known than the exit code says.
     advice: Option<String>,
+}
+
+/// An error as another command tells it with `-o json`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Told {
+    message: String,
+    advice: String,
+    exit_code: u8,
 }
 
 /// Exit codes, the same for every command.
@@ -104,6 +113,11 @@ impl CliError {
             code,
             advice: None,
         }
+    }
+
+    /// The error of another command, as it told it with `-o json`.
+    pub(crate) fn told(told: Told) -> CliError {
+        CliError::with_code(told.exit_code, told.message).advise(told.advice)
     }
 
     /// The work failed.

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
     if as_json {
         print::line(document)?;
     } else {
-        print::line(table(&document))?;
+        print::line(table(&document, access.endpoint.group.as_deref()))?;
     }
     Ok(())
 }
@@ -169,14 +169,15 @@ fn line(node: u16, address: &str, status: Option<&Value>) -> Value {
     line
 }
 
-fn table(document: &Value) -> String {
+/// A further group is shown by the name by which it was asked for.
+fn table(document: &Value, name: Option<&str>) -> String {
     let view = &document["view"];
     let leader = document["leader"]
         .as_u64()
         .map_or("none".to_string(), |id| format!("node {id}"));
     let mut text = format!(
         "group {}, view {} ({}), leader: {leader}\n{:<5} {:<22} {:>8} {:<28} {:>10} {:>10} {:>10} {:>6}  digest\n",
-        document["group"],
+        name.map_or_else(|| plain(&document["group"]), str::to_owned),
         view["number"],
         plain(&view["ordering"]),
         "node",
@@ -371,7 +372,14 @@ mod tests {
             json!({"id": 2, "roles": ["replica", "observer"], "observes": "it has lost votes"});
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
-        assert!(table(&document).ends_with("node 2 does not vote: it has lost votes"));
+        assert!(table(&document, None).ends_with("node 2 does not vote: it has lost votes"));
+    }
+
+    #[test]
+    fn a_group_is_shown_by_its_name_where_it_has_one() {
+        let document = json!({"group": 7, "view": {"number": 1, "ordering": "paxos"}, "nodes": []});
+        assert!(table(&document, Some("orders")).starts_with("group orders, view 1 (paxos)"));
+        assert!(table(&document, None).starts_with("group 7, view 1 (paxos)"));
     }
 
     #[test]
@@ -380,7 +388,7 @@ mod tests {
             "agreed_ahead_ms": 0, "is_host_up": true, "sandbox": "off"});
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(3, "127.0.0.1:7402", Some(&status))]});
-        let table = table(&document);
+        let table = table(&document, None);
         assert!(table.contains("node 3 differs from the majority since slot 40"));
         assert!(table.contains("differs from the majority's by -2500 ms: check its time service"));
         assert!(table.ends_with("sandbox is off"));
@@ -403,6 +411,7 @@ mod tests {
             let nodes: Vec<Value> = nodes.collect();
             table(
                 &json!({"group": 1, "view": {"number": 1, "ordering": "paxos"}, "leader": 1, "nodes": nodes}),
+                None,
             )
         };
         assert!(
@@ -420,7 +429,7 @@ mod tests {
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         let last = "node 2 found: node 3 had another outcome than others, first at slot 12, in Account.add";
-        assert!(table(&document).ends_with(last));
+        assert!(table(&document, None).ends_with(last));
     }
 
     #[test]
@@ -430,7 +439,7 @@ mod tests {
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         let last = "node 2: the call Account.hang of slot 12 has kept the objects from going on for 8 s: wait";
-        assert!(table(&document).ends_with(last));
+        assert!(table(&document, None).ends_with(last));
     }
 
     #[test]
@@ -444,6 +453,6 @@ mod tests {
         }
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "paxos"},
             "leader": 1, "nodes": [down]});
-        assert!(table(&document).contains("down"));
+        assert!(table(&document, None).contains("down"));
     }
 }

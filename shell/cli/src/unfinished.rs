@@ -1,12 +1,14 @@
 //! What a command has made and not finished: removed also where a signal ends the command.
 //!
-//! Called by the commands that make files which count for nothing before they are whole. A process that is killed leaves them.
+//! Called by the commands that make files which count for nothing before they are whole, or that only a while are needed. A process
+//! that is killed leaves them.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Tries to remove a directory: what the command, or a node of it, makes meanwhile may be in the way.
@@ -15,6 +17,7 @@ const TRIES: usize = 5;
 /// By number, in the order in which they were noted.
 static MADE: Mutex<BTreeMap<u64, PathBuf>> = Mutex::new(BTreeMap::new());
 static WATCHED: Once = Once::new();
+static HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Something that goes if a signal ends the command while this lives. Whether it stays then, its maker says.
 pub(crate) struct Unfinished(u64);
@@ -36,6 +39,11 @@ impl Drop for Unfinished {
     }
 }
 
+/// The command handles signals itself from here on: none ends it, and nothing is removed for it here.
+pub(crate) fn leave_signals() {
+    HANDLED.store(true, Ordering::SeqCst);
+}
+
 fn made() -> MutexGuard<'static, BTreeMap<u64, PathBuf>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -47,7 +55,8 @@ fn watch() {
     };
     let spawned = std::thread::Builder::new().name("signals".to_owned());
     let spawned = spawned.spawn(move || {
-        if let Some(signal) = signals.forever().next() {
+        let is_ours = |_: &i32| !HANDLED.load(Ordering::SeqCst);
+        if let Some(signal) = signals.forever().next().filter(is_ours) {
             // Nothing is finished from here on: its maker waits for the lock.
             let made = made();
             made.values().for_each(|path| remove(path));

@@ -21,19 +21,24 @@ pub(crate) fn told_of(
     {
         return why;
     }
-    let (ConnectError::NoSuchGroup { .. }, Some(name)) = (&error, &endpoint.group) else {
+    let (ConnectError::NoSuchGroup { address, .. }, Some(name)) = (&error, &endpoint.group) else {
         return CliError::connect(error);
     };
     let Some(groups) = beside_the_first(endpoint, tls) else {
-        return CliError::connect(error);
+        let text = format!("{address} knows no group {name}");
+        return CliError::not_found(text).advise(GROUP_LIST);
     };
     if groups.iter().any(|group| group.name == *name) {
-        let text = format!("the group {name} is not served there: {error}");
-        return CliError::not_found(text).advise("look at quorate group list");
+        let text = format!("the group {name} is not served at {address}");
+        return CliError::not_found(text)
+            .advise("quorate group list shows how each node serves it");
     }
     CliError::not_found(format!("there is no group {name}: {}", those_of(&groups)))
         .advise("quorate group list shows them; without a name the first group is meant")
 }
+
+/// What to do about a group that there is not.
+const GROUP_LIST: &str = "quorate group list shows those that there are";
 
 /// Why there is no such object in the group: where another group has that name, how it is called.
 pub(crate) fn no_object(
@@ -100,7 +105,7 @@ pub(crate) fn no_group(name: &str, access: &GroupAccess) -> CliError {
         .and_then(|told| serde_json::from_value::<Vec<GroupStatus>>(told["groups"].clone()).ok());
     let there = groups.map(|groups| format!(": {}", those_of(&groups)));
     let text = format!("there is no group {name}{}", there.unwrap_or_default());
-    CliError::not_found(text).advise("quorate group list shows those that there are")
+    CliError::not_found(text).advise(GROUP_LIST)
 }
 
 /// The groups that there are, by name.

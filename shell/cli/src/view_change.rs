@@ -297,6 +297,7 @@ impl Plan {
                 return Err(CliError::usage(what).advise("name two nodes; a machine that lost its disk comes back by itself: docs/views.md"));
             }
             Change::Replace { old, new, .. } => {
+                plan.find(*old, &members)?;
                 plan.add(*new, &members)?;
                 plan.remove(*old, &members)?;
             }

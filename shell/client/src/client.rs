@@ -95,6 +95,10 @@ impl Client {
         opened: impl FnOnce(Result<(), ConnectError>) + Send + 'static,
     ) -> Result<Client, ConnectError> {
         options.check()?;
+        let name = endpoint.group.clone();
+        let opened = move |found: Result<(), ConnectError>| {
+            opened(found.map_err(|error| error.of_group(name.as_ref())));
+        };
         let shared = SharedDriver::open(endpoint, options, hooks, timeout, Box::new(opened))
             .map_err(|error| ConnectError::System(error.to_string()))?;
         let client = Client { shared };

@@ -221,7 +221,7 @@ impl Driver {
         if let Some((address, reject)) = &self.rejected {
             let (address, reason) = (address.clone(), reject.text.clone());
             return Some(match reject.reason {
-                RejectReason::Group => ConnectError::NoSuchGroup { address, reason },
+                RejectReason::Group => ConnectError::no_group(address, reason),
                 _ => ConnectError::Rejected { address, reason },
             });
         }

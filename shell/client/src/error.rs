@@ -78,10 +78,15 @@ pub enum ConnectError {
         reason: String,
     },
     /// The node knows no such group, or does not serve it and does not know who does: look at `quorate group list`.
-    #[error("{address} knows no such group: {reason}")]
+    #[error(
+        "{address} knows no {}", name.as_ref().map_or_else(|| format!("such group: {reason}"),
+        |name| format!("group {name}: `quorate group list` shows those that there are"))
+    )]
     NoSuchGroup {
         /// The address that was dialled.
         address: String,
+        /// The name of the group, where one was asked for by its name.
+        name: Option<String>,
         /// What the node said.
         reason: String,
     },
@@ -118,6 +123,31 @@ pub enum ConnectError {
     /// The system refused what every client needs.
     #[error("cannot start a client: {0}")]
     System(String),
+}
+
+impl ConnectError {
+    pub(crate) fn no_group(address: String, reason: String) -> ConnectError {
+        let name = None;
+        ConnectError::NoSuchGroup {
+            address,
+            name,
+            reason,
+        }
+    }
+
+    /// The same, where the group was asked for by this name: a node knows only its number.
+    pub(crate) fn of_group(self, name: Option<&String>) -> ConnectError {
+        match self {
+            ConnectError::NoSuchGroup {
+                address, reason, ..
+            } => ConnectError::NoSuchGroup {
+                address,
+                name: name.cloned(),
+                reason,
+            },
+            other => other,
+        }
+    }
 }
 
 /// Why an operation has no answer. Says first whether it may have been executed, then the cause.

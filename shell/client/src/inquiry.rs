@@ -51,7 +51,7 @@ pub(crate) fn unanswered(address: &str, timeout: Duration, error: &io::Error) ->
     let reason = error.to_string();
     match error.kind() {
         ErrorKind::PermissionDenied => ConnectError::Rejected { address, reason },
-        NO_SUCH_GROUP => ConnectError::NoSuchGroup { address, reason },
+        NO_SUCH_GROUP => ConnectError::no_group(address, reason),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => ConnectError::Unanswered {
             address,
             reason: format!("nothing came within {timeout:?}"),

@@ -1,7 +1,8 @@
 //! The activity of a host process: memory in which it notes which call it is executing.
 //!
 //! Four words of 8 bytes: number of the activity; slot (0 while idle, all ones for a query); index in the
-//! upper half and object in the lower; 1 while what undoes the call runs. The node reads it, the host writes it.
+//! upper half and object in the lower; 1 while what undoes the call runs. Before it serves, it notes below them what it does to make an
+//! object. The node reads it, the host writes it.
 
 use quorate_types::{ObjectId, Slot};
 use rustix::fd::OwnedFd;
@@ -27,6 +28,21 @@ pub(crate) enum Doing {
     Idle,
     Query,
     Call(Slot),
+}
+
+/// Where the note of what is done to make an object begins, and how long it is at most: its name and what is done, each with a zero
+/// byte at its end.
+const NOTE_AT: u64 = 64;
+const NOTE_BYTES_MAX: usize = 1024;
+
+/// What the process does, or did last, to make an object, and the object's name. `None` if it has not begun.
+pub(crate) fn making(memory: &OwnedFd) -> Option<(String, String)> {
+    let mut bytes = [0; NOTE_BYTES_MAX];
+    let length = pread(memory, &mut bytes[..], NOTE_AT).ok()?;
+    let mut parts = bytes[..length].split(|byte| *byte == 0);
+    let mut text = || Some(String::from_utf8_lossy(parts.next()?).into_owned());
+    let (name, doing) = (text()?, text()?);
+    (!doing.is_empty()).then_some((name, doing))
 }
 
 /// Fresh memory for an activity.

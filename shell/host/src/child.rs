@@ -251,11 +251,14 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<Greeted, HostError> {
     let mut ready = mio::Events::with_capacity(4);
     let ended = |process: &mut Process, ended: ProcessEnd| {
         let (status, words) = process.end_with_its_words();
-        let why = reason(&ended, &status);
-        HostError::Ended(match words {
-            Some(words) => format!("{why}; it said last: {words}"),
-            None => why,
-        })
+        let said = words.map_or(String::new(), |words| format!("; it said last: {words}"));
+        match activity::making(&process.activity) {
+            Some((name, doing)) => HostError::Object {
+                name,
+                reason: format!("{doing} ended the process ({status}){said}"),
+            },
+            None => HostError::Ended(format!("{}{said}", reason(&ended, &status))),
+        }
     };
     let greeted = loop {
         let left = until.saturating_duration_since(Instant::now());

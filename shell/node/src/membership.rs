@@ -9,6 +9,7 @@ use quorate_storage::Identity;
 use quorate_transport::{GroupLevel, PeerAddress};
 use quorate_types::{GroupId, Incarnation, Level, Member, NodeId, NodeSet, Time, View, ViewNumber};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -238,8 +239,8 @@ pub(crate) struct Membership {
     is_named: bool,
     /// The first view in force here that does not name this node, and for whom of it this node is none any more.
     left: Option<(KnownMembers, NodeSet)>,
-    /// For whom of those that it knows this node is no member, though it knows no view without it.
-    refused: NodeSet,
+    /// For whom of those that it knows this node is no member, though it knows no view without it, and in which view of theirs.
+    refused: BTreeMap<NodeId, u64>,
     /// Who says that this node does not speak what it must, and what was said last.
     unspoken: (NodeSet, String),
 }
@@ -251,7 +252,7 @@ impl Membership {
             known,
             is_named: is_noted || config.known.is_empty(),
             left: None,
-            refused: NodeSet::empty(),
+            refused: BTreeMap::new(),
             unspoken: (NodeSet::empty(), String::new()),
         }
     }
@@ -259,11 +260,15 @@ impl Membership {
     /// A peer says that this node is no member for it.
     pub(crate) fn dismissed(&mut self, peer: NodeId, view: ViewNumber) {
         match &mut self.left {
-            Some((without, by)) if view.0 >= without.view => by.insert(peer),
+            Some((without, by)) if view.0 >= without.view => {
+                by.insert(peer);
+            }
             // Who knows only an earlier view may not know yet that this node has joined.
-            None if view.0 > self.known.view => self.refused.insert(peer),
-            Some(_) | None => false,
-        };
+            None if view.0 > self.known.view => {
+                self.refused.insert(peer, view.0);
+            }
+            Some(_) | None => {}
+        }
     }
 
     /// A peer says that this node does not speak what it must.
@@ -287,20 +292,23 @@ impl Membership {
 
     /// A link to a peer stands.
     pub(crate) fn accepted(&mut self, peer: NodeId) {
-        self.refused.remove(peer);
+        self.refused.remove(&peer);
         self.unspoken.0.remove(peer);
     }
 
-    /// The members without this node, where most of those that vote, as far as it knows, say that it is none.
+    /// The members without this node, where most of those that vote, as far as it knows, say that it is none. The first view of which one
+    /// says so left it out, or one before did.
     fn without(&self, own: NodeId) -> Option<KnownMembers> {
         let acceptors = self.known.acceptors.iter();
-        let refuse = acceptors.filter(|node| self.refused.contains(NodeId(**node)));
-        let is_removed = self.is_named && refuse.count() > self.known.acceptors.len() / 2;
-        is_removed.then(|| {
-            let mut known = self.known.clone();
-            known.members.retain(|member| member.node != own.0);
-            known
-        })
+        let refuse = acceptors.filter_map(|node| self.refused.get(&NodeId(*node)));
+        let is_removed = self.is_named && refuse.clone().count() > self.known.acceptors.len() / 2;
+        let view = refuse.min().copied().filter(|_| is_removed)?;
+        let mut known = KnownMembers {
+            view,
+            ..self.known.clone()
+        };
+        known.members.retain(|member| member.node != own.0);
+        Some(known)
     }
 
     /// Whether most of those who vote in the view without this node have turned to it: they have all that was decided before. Whatever
@@ -550,14 +558,19 @@ mod tests {
             known: known(3, &[1, 2, 3]),
             is_named: true,
             left: None,
-            refused: NodeSet::empty(),
+            refused: BTreeMap::new(),
             unspoken: (NodeSet::empty(), String::new()),
         };
-        membership.dismissed(NodeId(2), ViewNumber(4));
+        membership.dismissed(NodeId(2), ViewNumber(5));
         assert_eq!(membership.ended(own), None, "one of three says so");
         membership.dismissed(NodeId(3), ViewNumber(4));
-        let told = membership.ended(own).unwrap();
-        assert_eq!(told.view, 3, "the last view that it knows");
+        let mut told = known(4, &[2, 3]);
+        told.acceptors.insert(0, own.0);
+        assert_eq!(
+            membership.ended(own),
+            Some(told),
+            "of 3 it knows that it is in it"
+        );
         membership.left = Some((known(4, &[2, 3]), NodeSet::empty()));
         assert_eq!(membership.ended(own), Some(known(4, &[2, 3])));
     }

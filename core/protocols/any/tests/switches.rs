@@ -366,7 +366,8 @@ impl World {
             }
             2 => {
                 let number = self.newest(a);
-                self.event(a, number, Event::TransferLeadership { to: None });
+                let to = (1..=NODES).map(NodeId).collect();
+                self.event(a, number, Event::TransferLeadership { to });
             }
             _ => self.heal(),
         }

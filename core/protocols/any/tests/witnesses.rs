@@ -3,7 +3,9 @@
 use quorate_any::{AnyMessage, AnyOrdering, fast_paxos, paxos};
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering, Role};
 use quorate_testkit::{VIEW, view};
-use quorate_types::{Duration, LinkEpoch, NodeId, OrderingName, Persistence, Slot, Time, Wall};
+use quorate_types::{
+    Duration, LinkEpoch, NodeId, NodeSet, OrderingName, Persistence, Slot, Time, Wall,
+};
 use std::collections::BTreeMap;
 
 /// The last of the acceptors, which has no objects.
@@ -121,7 +123,7 @@ fn a_witness_votes_for_others_and_never_stands() {
         world.pass(3_000);
         let first = world.leader().expect("all are up");
         assert_ne!(first, WITNESS, "{ordering}");
-        let to = Some(NodeId(WITNESS));
+        let to = NodeSet::only(NodeId(WITNESS));
         world.event(first, Event::TransferLeadership { to });
         world.pass(3_000);
         let leader = world.leader().expect("somebody leads still");

@@ -550,13 +550,13 @@ impl Leader {
         &mut self,
         seat: &mut Seat,
         now: Time,
-        to: Option<NodeId>,
+        to: NodeSet,
         effects: &mut Effects<Message>,
     ) {
         let bearable = seat.config.timing.election_min;
         let successor = (seat.peers.acceptors())
             .filter(|peer| seat.config.view.may_lead(peer.node) && peer.link.is_some())
-            .filter(|peer| to.is_none_or(|named| named == peer.node))
+            .filter(|peer| to.contains(peer.node))
             .filter(|peer| peer.heard.is_some_and(|at| now.since(at) < bearable))
             .max_by_key(|peer| peer.decided);
         let Some(successor) = successor.map(|peer| peer.node) else {

@@ -578,14 +578,14 @@ impl Leader {
         &mut self,
         seat: &mut Seat,
         now: Time,
-        to: Option<NodeId>,
+        to: NodeSet,
         effects: &mut Effects<Message>,
     ) {
         let decided = seat.acceptor.log.decided();
         let until = now + seat.config.timing.election_min;
         let successor = (seat.peers.iter())
             .filter(|peer| seat.config.view.may_lead(peer.node) && peer.link.is_some())
-            .filter(|peer| to.is_none_or(|named| named == peer.node))
+            .filter(|peer| to.contains(peer.node))
             .filter(|peer| now.since(peer.heard) < seat.config.timing.election_min)
             .max_by_key(|peer| peer.decided.max(peer.acked).min(decided));
         let Some(successor) = successor.map(|peer| peer.node) else {

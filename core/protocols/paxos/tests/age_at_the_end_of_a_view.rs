@@ -6,8 +6,8 @@ use quorate_ordering::{Config, Effect, Event, LinkState, Ordering, Standing, Vie
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Duration, Level, LinkEpoch, NodeId, OrderingName, Persistence, Quorums, Slot, Time, View,
-    ViewId, ViewNumber, Wall,
+    Duration, Level, LinkEpoch, NodeId, NodeSet, OrderingName, Persistence, Quorums, Slot, Time,
+    View, ViewId, ViewNumber, Wall,
 };
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ fn led(ordering: OrderingName) -> World {
             leads.unwrap(),
             1,
             Event::TransferLeadership {
-                to: Some(NodeId(1)),
+                to: NodeSet::only(NodeId(1)),
             },
         );
         world.pass(200, |_, _, _| false);

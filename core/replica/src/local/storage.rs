@@ -1,5 +1,5 @@
 //! A disk without room. While it is scarce, the replica asks for checkpoints more often, so that the log is trimmed before the
-//! disk is full. On a full disk it accepts nothing new, offers leadership to a peer, and continues to serve reads.
+//! disk is full. On a full disk it accepts nothing new, offers leadership to a peer that has room, and continues to serve reads.
 //!
 //! The log's thread holds votes back while there is no room, so a call accepted here might wait for ever.
 //! It is refused instead, before anything has happened. The node reports changes of the log's room.
@@ -35,9 +35,9 @@ pub(crate) struct Storage {
     full_peers: BTreeMap<NodeId, u32>,
     /// When a checkpoint may be asked for again because of a shortage.
     ask_at: Time,
-    /// Leadership is offered once for each time that the disk is full: a group whose disks are all
-    /// full does not pass it round.
-    is_offered: bool,
+    /// While this node leads and its disk is full: to whom it offered leadership. It offers it again when somebody else can take it,
+    /// and never to a full disk: a group whose disks are all full does not pass it round.
+    offered: NodeSet,
 }
 
 impl Default for Storage {
@@ -46,7 +46,7 @@ impl Default for Storage {
             room: DiskRoom::Plenty,
             full_peers: BTreeMap::new(),
             ask_at: Time::default(),
-            is_offered: false,
+            offered: NodeSet::empty(),
         }
     }
 }
@@ -59,12 +59,10 @@ impl<O: Ordering> Replica<O> {
             let others = self.view().nodes().without(self.config.own);
             self.tell_room(others, out);
         }
-        self.storage.is_offered &= room == DiskRoom::Full;
         if !was_full && room == DiskRoom::Full {
             // The log's reserve has a place for a checkpoint, and calls are refused from here on: nothing else makes room.
             self.storage.ask_at = Time::default();
         }
-        self.leave_to_who_has_room();
     }
 
     /// Tells `to` again that this node's disk is full: who is new, or lost the link, does not know.
@@ -90,6 +88,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn peer_room(&mut self, peer: NodeId, room: DiskRoom) {
         if room == DiskRoom::Full {
             self.storage.full_peers.insert(peer, 0);
+            self.storage.offered.remove(peer);
         } else {
             self.storage.full_peers.remove(&peer);
         }
@@ -111,8 +110,33 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn can_order(&self) -> bool {
         let view = self.view();
         let acceptors = view.acceptors.iter();
-        let with_room = acceptors.filter(|node| !self.storage.full_peers.contains_key(node));
+        let with_room = acceptors.filter(|node| !self.is_full(*node));
         self.has_room() && with_room.count() >= view.quorums.phase2()
+    }
+
+    /// Whether the disk of `node` is full, as far as it told.
+    pub(crate) fn is_full(&self, node: NodeId) -> bool {
+        match node == self.config.own {
+            true => !self.has_room(),
+            false => self.storage.full_peers.contains_key(&node),
+        }
+    }
+
+    /// The peers to which this node can leave leadership, and whose disks have room.
+    fn successors_with_room(&self) -> NodeSet {
+        let view = self.view();
+        let up = self.up_of(view, false).iter();
+        up.filter(|node| view.may_lead(*node) && !self.is_full(*node))
+            .collect()
+    }
+
+    /// To whom a node that stops leaves leadership: to those that have room, if there are any.
+    pub(crate) fn successors(&self) -> NodeSet {
+        let with_room = self.successors_with_room();
+        match with_room.is_empty() {
+            true => self.view().acceptors,
+            false => with_room,
+        }
     }
 
     /// Whether this node's disk has room.
@@ -142,13 +166,17 @@ impl<O: Ordering> Replica<O> {
         is_needed
     }
 
-    /// A leader without room offers leadership to the peer that acknowledged most; a peer with a full disk
-    /// has not.
+    /// At the end of a turn: a leader without room offers leadership to those that have room. The ordering chooses who lags least.
     pub(crate) fn leave_to_who_has_room(&mut self) {
         let leads = matches!(self.role, Role::Leader { .. });
-        if leads && !self.has_room() && !self.storage.is_offered {
-            self.storage.is_offered = true;
-            self.raise(Event::TransferLeadership { to: None });
+        if !leads || self.has_room() {
+            self.storage.offered = NodeSet::empty();
+            return;
+        }
+        let to = self.successors_with_room();
+        if to.iter().any(|node| !self.storage.offered.contains(node)) {
+            self.storage.offered = to;
+            self.raise(Event::TransferLeadership { to });
         }
     }
 }

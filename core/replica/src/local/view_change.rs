@@ -87,7 +87,8 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// Who leads `next` first, the view that a change leads to, and needs no phase 1 there: who leads now, or where that one leads no more,
-    /// of the acceptors that are linked and vote the one that lags least. Nobody stands at once in place of who is named. Claim mp-90.
+    /// of the acceptors that are linked and vote the one that lags least, if possible one whose disk has room. Nobody stands at once in
+    /// place of who is named. Claim mp-90.
     pub(crate) fn first_ballot(&self, next: &View) -> Option<FirstBallot> {
         if self.view().level < Level::FIRST_BALLOT {
             return None;
@@ -111,7 +112,8 @@ impl<O: Ordering> Replica<O> {
         let may_lead = others
             .chain(own)
             .filter(|(node, ..)| up.contains(*node) && next.may_lead(*node));
-        let (node, boot, _) = may_lead.min_by_key(|(node, _, lag)| (*lag, *node))?;
+        let (node, boot, _) =
+            may_lead.min_by_key(|(node, _, lag)| (self.is_full(*node), *lag, *node))?;
         Some(FirstBallot { node, boot })
     }
 
@@ -224,6 +226,7 @@ impl<O: Ordering> Replica<O> {
             _ if self.leader() == to => None,
             _ if !self.view().may_lead(node) => Some(Refusal::NoSuchView),
             Role::Leader { .. } => {
+                let to = NodeSet::only(node);
                 self.raise(Event::TransferLeadership { to });
                 None
             }
@@ -281,7 +284,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// The acceptors of a view that vote and are linked here, this node among them if it `votes`.
-    fn up_of(&self, view: &View, votes: bool) -> NodeSet {
+    pub(crate) fn up_of(&self, view: &View, votes: bool) -> NodeSet {
         let status = self.instances.current().status();
         let linked = status.peers.iter().filter(|peer| peer.connected);
         let linked = linked.map(|peer| peer.node);

@@ -3,7 +3,7 @@
 use crate::views::{WINDOW, ask, change, fill};
 use crate::world::{World, meta};
 use quorate_ordering::{Effect, LinkState, Role};
-use quorate_replica::{Input, PeerMessage, ReplicaMessage};
+use quorate_replica::{DiskRoom, Input, PeerMessage, ReplicaMessage};
 use quorate_types::{
     Ballot, Body, ConnectionId, FirstBallot, Level, Levels, LinkEpoch, MemberChange, NodeId,
     ToClient, ViewNumber,
@@ -110,6 +110,20 @@ fn of_several_successors_a_change_names_one_that_is_up_and_votes_and_lags_least(
         named(&|world| lags(world, &[(1, 9), (2, 3), (3, 3)])),
         Some((2, 5))
     );
+    let full = |world: &mut World| {
+        lags(world, &[(2, 3), (3, 4)]);
+        let message = PeerMessage::Replica(ReplicaMessage::Room {
+            room: DiskRoom::Full,
+        });
+        let (from, link) = (NodeId(1), LinkEpoch(1));
+        let input = Input::Peer {
+            from,
+            link,
+            message,
+        };
+        world.input(0, input);
+    };
+    assert_eq!(named(&full), Some((2, 5)), "the disk of the first is full");
     let unlinked = |world: &mut World| {
         let (peer, state) = (NodeId(1), LinkState::Down);
         world.input(0, Input::Link { peer, state });

@@ -51,19 +51,82 @@ fn reads_go_on_while_the_disk_is_full() {
     }
 }
 
+/// A group of three, linked, of which the second node leads with a full disk once others are as `before`.
+fn led_without_room(before: impl Fn(&mut World)) -> World {
+    let mut world = World::new(3);
+    world.shared.borrow_mut().linked = vec![0, 2];
+    before(&mut world);
+    room(&mut world, 1, DiskRoom::Full);
+    world.run();
+    assert_eq!(offers(&world), [vec![]; 0], "it does not lead");
+    world.lead(1);
+    world
+}
+
+/// To whom the second node offered leadership, each time that it did.
+fn offers(world: &World) -> Vec<Vec<u16>> {
+    let shared = world.shared.borrow();
+    let own = shared.transferred.iter().filter(|(node, _)| *node == 1);
+    own.map(|(_, to)| to.iter().map(|node| node.0).collect())
+        .collect()
+}
+
+/// Claim rp-158.
 #[test]
 fn a_leader_with_a_full_disk_offers_leadership_once_for_each_time_it_is_full() {
-    let mut world = World::new(2);
-    room(&mut world, 1, DiskRoom::Full);
-    assert_eq!(world.shared.borrow().transferred, [], "it does not lead");
-    world.lead(1);
-    assert_eq!(world.shared.borrow().transferred, [1]);
+    let mut world = led_without_room(|_| {});
+    assert_eq!(offers(&world), [[0, 2]]);
     room(&mut world, 1, DiskRoom::Full);
     world.lead(1);
-    assert_eq!(world.shared.borrow().transferred, [1], "offered already");
+    assert_eq!(offers(&world), [[0, 2]], "offered already");
     room(&mut world, 1, DiskRoom::Plenty);
     room(&mut world, 1, DiskRoom::Full);
-    assert_eq!(world.shared.borrow().transferred, [1, 1]);
+    assert_eq!(offers(&world), [[0, 2], [0, 2]]);
+}
+
+/// Claim rp-158.
+#[test]
+fn a_leader_with_a_full_disk_offers_leadership_only_to_peers_that_can_take_it_and_have_room() {
+    let full = |world: &mut World, node| {
+        room(world, node, DiskRoom::Full);
+        world.run();
+    };
+    let world = led_without_room(|world| full(world, 0));
+    assert_eq!(offers(&world), [[2]]);
+    let world = led_without_room(|world| world.shared.borrow_mut().linked = vec![2]);
+    assert_eq!(offers(&world), [[2]], "the first node is not linked");
+
+    let mut world = led_without_room(|world| (0..=2).step_by(2).for_each(|node| full(world, node)));
+    assert_eq!(offers(&world), [vec![]; 0], "nobody has room");
+    room(&mut world, 2, DiskRoom::Plenty);
+    world.run();
+    assert_eq!(offers(&world), [[2]], "one has room again");
+    full(&mut world, 2);
+    room(&mut world, 2, DiskRoom::Scarce);
+    world.run();
+    assert_eq!(offers(&world), [[2], [2]]);
+}
+
+/// Claim rp-158.
+#[test]
+fn a_node_that_stops_leaves_leadership_to_peers_that_have_room_if_there_are_any() {
+    let stopped = |full: &[usize]| {
+        let mut world = World::new(3);
+        world.shared.borrow_mut().linked = vec![0, 2];
+        full.iter()
+            .for_each(|node| room(&mut world, *node, DiskRoom::Full));
+        world.run();
+        world.lead(1);
+        world.input(1, Input::Drain);
+        offers(&world)
+    };
+    assert_eq!(stopped(&[]), [[0, 2]]);
+    assert_eq!(stopped(&[2]), [[0]]);
+    assert_eq!(
+        stopped(&[0, 2]),
+        [[0, 1, 2]],
+        "a full disk is better than none"
+    );
 }
 
 #[test]

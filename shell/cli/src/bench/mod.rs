@@ -27,6 +27,7 @@ use crate::print;
 use crate::quorums;
 use crate::status;
 use crate::tls::TlsArgs;
+use crate::unserved;
 use args::ReadsArg;
 use group::LocalGroup;
 use load::{Load, LoadPlan};
@@ -122,7 +123,7 @@ fn run_python_client(
         Some(_) => None,
         None => {
             let words = up_words(args, target);
-            Some(LocalGroup::start(&words, &args.path).map_err(CliError::failed)?)
+            Some(LocalGroup::start(&words, &args.path)?)
         }
     };
     let started = group.as_ref().map(|group| group.ready.endpoint.clone());
@@ -151,7 +152,7 @@ fn measure_local(
     payloads: &Payloads,
     words: &[String],
 ) -> Result<BenchReport, CliError> {
-    let group = LocalGroup::start(words, &args.path).map_err(CliError::failed)?;
+    let group = LocalGroup::start(words, &args.path)?;
     if args.read_ratio > 0.0 && reads::needs_level(args.reads) {
         raise_level(args, &group.ready.endpoint)?;
     }
@@ -184,7 +185,8 @@ fn measure(
         reads: level(args.reads),
         tls: tls.clone(),
     };
-    let mut load = Load::connect(plan, CONNECT_TIMEOUT).map_err(CliError::connect)?;
+    let mut load = Load::connect(plan, CONNECT_TIMEOUT)
+        .map_err(|error| unserved::told_of(error, &endpoint, tls.as_deref()))?;
     load.run(Duration::from_secs_f64(args.warmup), None);
     let span = Duration::from_secs_f64(args.seconds);
     let mut timeline = args.timeline.as_ref().map(|_| BenchTimeline::over(span));
@@ -214,7 +216,7 @@ fn measure(
 /// A group for the run in which every read level is known.
 fn start_local(args: &BenchArgs, target: &Target) -> Result<LocalGroup, CliError> {
     let words = up_words(args, target);
-    let group = LocalGroup::start(&words, &args.path).map_err(CliError::failed)?;
+    let group = LocalGroup::start(&words, &args.path)?;
     raise_level(args, &group.ready.endpoint)?;
     Ok(group)
 }

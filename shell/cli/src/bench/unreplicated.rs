@@ -4,6 +4,7 @@
 //! network cost by themselves. Started by `quorate bench --unreplicated`; refuses to be a service.
 
 use crate::error::CliError;
+use crate::unfinished::Unfinished;
 use bytes::BytesMut;
 use clap::Args;
 use mio::net::{TcpListener, TcpStream};
@@ -53,6 +54,8 @@ struct Server {
     sessions: u64,
     name: String,
     class: String,
+    /// The directory of the host goes though the run ends this process by a signal.
+    _scratch: Unfinished,
 }
 
 struct Connection {
@@ -126,6 +129,7 @@ impl Server {
             with_snapshots: false,
             ..PythonConfig::default()
         };
+        let scratch = Unfinished::note(&python.scratch);
         let config = HostConfig {
             objects: vec![spec],
             python,
@@ -146,6 +150,7 @@ impl Server {
             sessions: 0,
             name,
             class: args.class.clone(),
+            _scratch: scratch,
         })
     }
 

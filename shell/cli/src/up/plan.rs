@@ -8,6 +8,7 @@ use crate::directory;
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, random};
 use crate::quorums;
+use crate::unfinished::Unfinished;
 use quorate_client::TlsClient;
 use quorate_host::limits::BUDGET_STEPS;
 use quorate_host::{HostConfig, HostError, HostedObject, PythonConfig, Sandbox, UnkeptState};
@@ -318,6 +319,7 @@ fn object_config(
     let host = host(args);
     let budget = host.budgets[&ObjectId(0)];
     let python = quorate_host::interpreter(host.interpreter.as_deref());
+    let _unfinished = Unfinished::note(&host.scratch);
     // Before anything is made: a wrong class leaves nothing behind.
     let code = quorate_host::check(HostConfig {
         objects: vec![spec],
@@ -351,7 +353,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, CliError> {
             "{} is in use by another `quorate up`: stop that one, or choose another --dir",
             dir.display()
         ))
-        .advise("stop the other `quorate up`, or choose another --dir")),
+        .advise("stop that one, or choose another --dir")),
         Err(error) => Err(failed(error.into())),
     }
 }

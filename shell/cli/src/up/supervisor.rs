@@ -5,6 +5,7 @@ use super::plan::{Plan, PlannedNode};
 use super::rotating_log::RotatingLog;
 use crate::error::{CliError, code};
 use crate::this_program;
+use crate::unfinished::leave_signals;
 use quorate_node::NodeConfig;
 use quorate_types::Levels;
 use rustix::process::{Pid, Signal, kill_process};
@@ -287,6 +288,7 @@ fn watch_signals(sender: Sender<Report>) -> Result<(), CliError> {
     let failed =
         |error: std::io::Error| CliError::failed(format!("cannot take over signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    leave_signals();
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {

@@ -83,7 +83,7 @@ fn what_cannot_be_backed_up_is_said_and_leaves_nothing_behind() {
     refused(
         backup(&group, &dir.path().join("no/a"), &[]),
         1,
-        "cannot be written",
+        "/no/a cannot be written: there is no directory ",
     );
     let nobody = ["--endpoint", "quorate://127.0.0.1:1", "--timeout", "0.5"];
     let nobody = [&["backup", file.to_str().unwrap()], &nobody[..]].concat();

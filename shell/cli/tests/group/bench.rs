@@ -26,3 +26,36 @@ fn a_load_for_which_there_can_be_no_group_says_so_once_with_the_code_of_the_reas
     let said: Value = serde_json::from_slice(&ended.stderr).expect("one object");
     assert_eq!(said["error"], "conflict", "{said}");
 }
+
+#[test]
+fn an_object_that_there_is_not_is_a_wrong_command_that_says_which_there_are() {
+    let wrong = |object: &str| {
+        let ended = run(&["bench", "--object", object, "--seconds", "0.1"]);
+        assert_eq!(ended.status.code(), Some(2), "{object}");
+        assert_eq!(text(&ended.stdout), "", "{object}");
+        text(&ended.stderr)
+    };
+    assert!(wrong("wrong").contains("use rust:counter, rust:register, rust:kv or module:Class"));
+    assert!(wrong("rust:wrong").contains("use rust:counter"));
+    let said = wrong("absent_module:Account.deposit");
+    assert!(
+        said.starts_with("quorate: object Account: module: there is no module 'absent_module'"),
+        "{said}"
+    );
+    assert!(!said.contains("exit_code"), "{said}");
+    let said = wrong("collections:Wrong.get");
+    assert!(
+        said.contains("module 'collections' has no class 'Wrong'; its classes: "),
+        "{said}"
+    );
+    assert!(said.contains("Counter"), "{said}");
+
+    let group = Group::start(&["--nodes", "1"]);
+    let endpoint = group.ready["endpoint"].as_str().unwrap();
+    let endpoint = format!("{}/wrong", endpoint.rsplit_once('/').unwrap().0);
+    let ended = run(&["bench", "--endpoint", &endpoint, "--seconds", "0.1"]);
+    assert_eq!(ended.status.code(), Some(3));
+    assert_eq!(text(&ended.stdout), "");
+    let said = text(&ended.stderr);
+    assert!(said.contains("this group began with: counter"), "{said}");
+}

@@ -153,12 +153,17 @@ fn a_view_changes_while_the_group_runs_and_outlives_restarts_and_restores() {
 #[test]
 fn changes_that_cannot_be_are_refused_and_of_two_at_once_one_counts() {
     let group = Group::start(&[]);
-    let refused: [(&[&str], i32, &str); 9] = [
+    let refused: [(&[&str], i32, &str); 10] = [
         (&["add", "9"], 3, "name a member"),
         (&["move-leader", "9"], 3, "members are 1, 2, 3"),
         (&["set", "level=18"], 7, "node 1 speaks levels 19 to"),
         (&["add", "1"], 7, "node 1 votes in view 1 already"),
         (&["replace", "1", "2"], 7, "node 2 votes in view 1 already"),
+        (
+            &["replace", "9", "1"],
+            3,
+            "node 9 is no member of the group",
+        ),
         (&["set", "window=0"], 2, "1 to 16384 slots"),
         (&["set", "speed=9"], 2, "window=SLOTS"),
         (&["set", "window=1024"], 2, "nothing to change"),

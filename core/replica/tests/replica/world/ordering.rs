@@ -6,7 +6,7 @@ use quorate_ordering::{
     PeerStatus, ReadId, Record, Role, Standing, ViewPast,
 };
 use quorate_types::{
-    Ballot, Batch, BroadcastId, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId,
+    Ballot, Batch, BroadcastId, Command, GroupId, NodeId, NodeSet, Slot, Stamp, Time, View, ViewId,
     ViewNumber, Wall,
 };
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     /// Announced reads, at their leader or elsewhere.
     pub(crate) announced: Vec<(usize, BroadcastId)>,
     pub(crate) trimmable: Vec<(usize, Slot)>,
-    pub(crate) transferred: Vec<usize>,
+    pub(crate) transferred: Vec<(usize, NodeSet)>,
     /// To whom every node is linked.
     pub(crate) linked: Vec<u16>,
     /// By how many slots some of these lag.
@@ -220,7 +220,9 @@ impl Ordering for Instant {
             Event::Trimmable { slot, .. } => {
                 self.shared.borrow_mut().trimmable.push((self.own, slot));
             }
-            Event::TransferLeadership { .. } => self.shared.borrow_mut().transferred.push(self.own),
+            Event::TransferLeadership { to } => {
+                self.shared.borrow_mut().transferred.push((self.own, to));
+            }
             Event::Resubmit { commands } => self.waiting.extend(commands),
             Event::Over => {
                 self.is_over = true;

@@ -1,0 +1,70 @@
+"""Modules that end the process that imports them.
+
+A command would end with such a module, and say nothing. So it has another process import the module
+first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+_IMPORTED = b"imported"
+
+_TOLD_MAX = 4096
+
+WAY_OUT = 'remove what ends it, or keep it below `if __name__ == "__main__":`'
+
+
+def end_of_import(module: str) -> str | None:
+    """How and where a process ends that imports the module; None where it goes on.
+
+    >>> end_of_import("collections") is None
+    True
+    """
+    if module in sys.modules:
+        return None
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _import(module, theirs)
+    os.close(theirs)
+    _, status = os.waitpid(child, 0)
+    # What the module has started may have the other end still.
+    os.set_blocking(ours, False)
+    try:
+        told = os.read(ours, _TOLD_MAX)
+    except BlockingIOError:
+        told = b""
+    os.close(ours)
+    if told == _IMPORTED:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
+    return f"{how}, at {told.decode(errors='replace')}" if told else how
+
+
+def _import(module: str, theirs: int) -> NoReturn:
+    """In another process: import the module, and tell where that ended the process, or that it did not."""
+    own, leave = os.getpid(), os._exit
+
+    def tell_and_leave(status: int) -> NoReturn:
+        if os.getpid() == own:
+            caller = sys._getframe(1)
+            os.write(theirs, f"{caller.f_code.co_filename}:{caller.f_lineno}".encode()[:_TOLD_MAX])
+        leave(status)
+
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    os._exit = tell_and_leave
+    # What it raises is raised again where the command imports the module, which says so.
+    with contextlib.suppress(BaseException):
+        importlib.import_module(module)
+    os.write(theirs, _IMPORTED)
+    leave(0)

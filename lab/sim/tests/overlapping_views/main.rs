@@ -2,15 +2,16 @@
 //! Multi-Paxos: who votes in the second view differs from who votes in the first one, so the two overlap. Messages are lost and
 //! overtake each other, nodes stand against each other in both views, and one may crash and start again from what it wrote.
 //!
-//! Abstracted away: time stands still (no timer fires, leases and pre-vote are off; a node stands for election by an action of its
-//! own, in the view that is in force for it). Where a change names who leads the next view first, it is asked of a node that leads, and
-//! each node looks at its clock once in the second view: who is to stand there at once does so then. A write becomes durable at once unless the node crashes at the input that made it:
-//! then nothing that the input wrote is kept. A message that is never delivered is a lost one. Always lost are heartbeats, refusals,
-//! forwards, word of trimmed slots, and proposals and votes after the last slot of a world; whoever is behind learns of it by
-//! announcements, and by messages of the later view. All messages between replicas that belong to no view are lost too: of clocks,
-//! outcomes, clients and snapshots. No snapshot is taken, so the first view is never dropped and no third one begins. No client
-//! calls an object. All nodes are members all the time. Links stand from the start, a crash breaks none. Everything else is the
-//! code that ships. The worlds are as large as half a minute allows.
+//! Abstracted away: time stands still (no timer fires, leases and pre-vote are off; a node stands for election by an action of
+//! its own, in the view that is in force for it). Where a change names who leads the next view first, it is asked of a node that
+//! leads, and each node looks at its clock once in the second view: who is to stand there at once does so then. A write becomes
+//! durable at once unless the node crashes at the input that made it: then nothing that the input wrote is kept. A message that
+//! is never delivered is a lost one. Always lost are heartbeats, refusals, forwards, word of trimmed slots, and proposals and
+//! votes after the last slot of a world; whoever is behind learns of it by announcements, and by messages of the later view. All
+//! messages between replicas that belong to no view are lost too: of clocks, outcomes, clients and snapshots. No snapshot is
+//! taken, so the first view is never dropped and no third one begins. No client calls an object. All nodes are members all the
+//! time. Links stand from the start, a crash breaks none. Everything else is the code that ships. The worlds are as large as half
+//! a minute allows.
 
 mod node;
 #[cfg(feature = "zoo")]

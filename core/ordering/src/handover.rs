@@ -75,11 +75,12 @@ impl Handover {
         let (node, boot) = (config.own, config.boot);
         let named = config.view.first_ballot;
         let own_first = FirstBallot { node, boot };
-        let named = match planted(Plant::FirstBallotOfAnybody) {
+        let takes = planted(Plant::FirstBallotOfAll);
+        let named = match planted(Plant::FirstBallotOfAnybody) || takes {
             true => Some(own_first),
             false => named.filter(|first| *first == own_first),
         };
-        let stands = first == Some(config.own);
+        let stands = first == Some(config.own) || takes;
         let may_begin = stands && is_begun && config.standing == Standing::Voter;
         let first_ballot = named
             .filter(|_| may_begin)

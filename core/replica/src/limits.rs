@@ -162,6 +162,10 @@ pub const CLOCK_OF_MANY_EVERY: Duration = Duration::from_millis(5_000);
 /// objects tolerate it.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(1_000);
 
+/// How long a new group waits for the clocks of all acceptors where the known ones differ by more than the bound: nodes that are started
+/// together are linked sooner, and one that is down must not keep the others from beginning.
+pub const CLOCKS_AWAITED: Duration = Duration::from_millis(5_000);
+
 /// Slots with poison calls that are never skipped whose reports are kept, and as many with skipped ones: more than hosts can die in
 /// together.
 pub const POISON_CALLS: usize = 16;

@@ -392,6 +392,8 @@ pub enum Plant {
     NextViewWithoutPhaseOne,
     /// Whoever led the view before leads the next one without phase 1, also where that names somebody else.
     FirstBallotOfAnybody,
+    /// All acceptors stand in the next view at once and lead it without phase 1, each in the first ballot of its own.
+    FirstBallotOfAll,
     /// A leader proposes further ahead of what it has applied than the window.
     WindowIgnored,
     /// A message of another view is passed to the instance in force.

@@ -5,7 +5,7 @@
 //! whatever the quorums are: fewer wrong clocks do not move agreed time, and nothing waits for the others. The state here is local;
 //! the agreed stamps are in the log (`replicated`).
 
-use crate::limits::CLOCK_BOUND;
+use crate::limits::{CLOCK_BOUND, CLOCKS_AWAITED};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
@@ -25,6 +25,8 @@ pub(crate) struct Clocks {
     peers: BTreeMap<NodeId, Reading>,
     /// Agreed time at the end of the last turn: the newest stamp that was applied, and what passed since.
     agreed: Reading,
+    /// Since when a new group waits for clocks that say which of the known ones is right.
+    awaited_since: Option<Time>,
     tell_at: Time,
     offset: ClockOffset,
 }
@@ -37,6 +39,10 @@ pub(crate) struct Clocks {
 struct Middle {
     least: Wall,
     most: Wall,
+    /// The median of the known clocks, the lower one of two.
+    known: Wall,
+    /// No clock is left that could say more.
+    is_of_all: bool,
 }
 
 /// How far the own clock and agreed time are from a majority's, in nanoseconds; 0 within the bound.
@@ -95,26 +101,45 @@ impl Clocks {
         clocks.sort_unstable();
         let least = known.checked_sub(majority)?;
         let most = majority - 1;
-        if planted(Plant::MiddleOfKnownClocks) {
-            let clock = clocks[least.midpoint(most)];
-            return Some(Middle {
-                least: clock,
-                most: clock,
-            });
-        }
+        let known = clocks[least.midpoint(most)];
+        let (least, most) = match planted(Plant::MiddleOfKnownClocks) {
+            true => (known, known),
+            false => (clocks[least], clocks[most]),
+        };
         Some(Middle {
-            least: clocks[least],
-            most: clocks[most],
+            least,
+            most,
+            known,
+            is_of_all: clocks.len() == acceptors.len(),
         })
+    }
+
+    /// The time to stamp with in a new group, for a leader whose clock shows `wall`: there is no agreed time that could go on. Where the
+    /// known clocks differ it waits for the others, and if they do not come takes the median of those that are known.
+    fn first_stamp(&mut self, middle: Middle, wall: Wall, now: Time) -> Wall {
+        if middle.is_certain() {
+            return middle.stamp(wall, middle.known);
+        }
+        let since = *self.awaited_since.get_or_insert(now);
+        let is_over = middle.is_of_all || now.since(since) >= CLOCKS_AWAITED;
+        match is_over {
+            true => middle.stamp(wall, middle.known),
+            false => Wall::UNKNOWN,
+        }
     }
 }
 
 impl Middle {
+    /// Whether the known clocks say where the median is.
+    fn is_certain(self) -> bool {
+        self.most.0 <= self.least.0.saturating_add(CLOCK_BOUND.0)
+    }
+
     /// The time to stamp with, for a leader whose clock shows `wall` and for whom agreed time is at `agreed`.
     fn stamp(self, wall: Wall, agreed: Wall) -> Wall {
         let early = |clock: Wall| Wall(clock.0.saturating_sub(CLOCK_BOUND.0));
         let late = |clock: Wall| Wall(clock.0.saturating_add(CLOCK_BOUND.0));
-        if self.most <= late(self.least) {
+        if self.is_certain() {
             return wall.clamp(early(self.most), late(self.least));
         }
         // The known clocks differ, and which of them is right the others would have to say.
@@ -156,7 +181,11 @@ impl<O: Ordering> Replica<O> {
         };
         let (acceptors, own) = (self.view().acceptors, self.config.own);
         let middle = self.clocks.middle(acceptors, own, wall, now);
-        let stamp = middle.map_or(goes_on, |middle| middle.stamp(wall, goes_on));
+        let stamp = match middle {
+            None => goes_on,
+            Some(middle) if newest == Wall::UNKNOWN => self.clocks.first_stamp(middle, wall, now),
+            Some(middle) => middle.stamp(wall, goes_on),
+        };
         self.clocks.agreed = Reading {
             // It does not run away from stamps that stand still.
             wall: goes_on.min(stamp).max(newest),

@@ -70,6 +70,8 @@ pub(crate) struct Instances<O: Ordering> {
     snapshot_due: Time,
     /// The links that stand.
     links: BTreeMap<NodeId, LinkEpoch>,
+    /// The newest link to each peer that is over: what was in flight on it may still come.
+    links_over: BTreeMap<NodeId, LinkEpoch>,
 }
 
 impl<O: Ordering> Instances<O> {
@@ -93,6 +95,7 @@ impl<O: Ordering> Instances<O> {
             ahead: None,
             snapshot_due: Time::default(),
             links: BTreeMap::new(),
+            links_over: BTreeMap::new(),
         }
     }
 
@@ -265,9 +268,12 @@ impl<O: Ordering> Instances<O> {
 
     /// A link stands, or is over.
     pub(crate) fn link_changed(&mut self, peer: NodeId, state: LinkState) {
-        match state {
-            LinkState::Up(epoch) => drop(self.links.insert(peer, epoch)),
-            LinkState::Down => drop(self.links.remove(&peer)),
+        let before = match state {
+            LinkState::Up(epoch) => self.links.insert(peer, epoch),
+            LinkState::Down => self.links.remove(&peer),
+        };
+        if let Some(before) = before {
+            self.links_over.insert(peer, before);
         }
     }
 
@@ -280,9 +286,12 @@ impl<O: Ordering> Instances<O> {
             .collect()
     }
 
-    /// Whether no newer link than this one stands to a peer.
+    /// Whether no newer link than this one stands to a peer, and this one is not over: what an earlier one brings late may be word of an
+    /// earlier start.
     pub(crate) fn is_newest_link(&self, peer: NodeId, link: LinkEpoch) -> bool {
-        self.links.get(&peer).is_none_or(|up| *up <= link)
+        let is_over = |over: &LinkEpoch| link <= *over && self.links.get(&peer) != Some(&link);
+        let is_older = self.links.get(&peer).is_some_and(|up| link < *up);
+        !is_older && !self.links_over.get(&peer).is_some_and(is_over)
     }
 
     /// The slot after which the oldest instance has a log.

@@ -12,8 +12,8 @@ use quorate_ordering::{Event, Lane, LinkState, Ordering, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Body, CommandId, ConnectionId, Duration, FirstBallot, Level, Levels, LimitChange,
-    LimitError, LinkEpoch, Member, MemberChange, MemberRole, NodeId, NodeSet, Persistence, Refusal,
-    Secret, SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
+    LimitError, Member, MemberChange, MemberRole, NodeId, NodeSet, Persistence, Refusal, Secret,
+    SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
 };
 
 /// A client that waits until a view is in force.
@@ -242,11 +242,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// A peer says whether it votes.
-    pub(crate) fn peer_votes(&mut self, (from, link): (NodeId, LinkEpoch), votes: bool) {
-        if !self.instances.is_newest_link(from, link) {
-            // An earlier start of the peer may have said it.
-            return;
-        }
+    pub(crate) fn peer_votes(&mut self, from: NodeId, votes: bool) {
         if votes {
             self.observers.remove(from);
         } else {

@@ -1,18 +1,24 @@
 //! One wrong clock among several, and what agreed time makes of it.
 
-use crate::world::{Objects, World, config, id};
+use crate::world::{LINK, Objects, World, config, id, open};
 use quorate_ordering::LinkState;
-use quorate_replica::{Input, Output, limits};
-use quorate_types::{Duration, NodeId, SessionId};
+use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage, limits};
+use quorate_types::{Duration, NodeId, Quorums, SessionId, Slot, Wall};
 
 /// Ten years.
 const YEARS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000_000;
 
+const MS: i64 = 1_000_000;
+
+fn newest_stamp(world: &World) -> Wall {
+    let shared = world.shared.borrow();
+    let newest = shared.log.last().expect("something is decided");
+    newest.stamp().wall
+}
+
 /// The newest stamp less the right time, in nanoseconds.
 fn agreed_offset(world: &World) -> i64 {
-    let shared = world.shared.borrow();
-    let stamp = shared.log.last().expect("something is decided").stamp();
-    stamp.wall.0.cast_signed() - world.right_wall().0.cast_signed()
+    newest_stamp(world).0.cast_signed() - world.right_wall().0.cast_signed()
 }
 
 fn call(world: &mut World, at: usize, session: SessionId, sequence: u64) {
@@ -92,6 +98,7 @@ fn agreed_time_that_is_ahead_is_reported_and_stands_until_it_is_right() {
     }
     world.pass(Duration::from_millis(2_000));
     let session = world.open(0, 5);
+    let ahead = newest_stamp(&world);
     for node in &mut world.nodes {
         node.skew = 0;
     }
@@ -100,6 +107,93 @@ fn agreed_time_that_is_ahead_is_reported_and_stands_until_it_is_right() {
     world.call(0, 5, id(session, 1), "a");
     assert!(agreed_offset(&world) <= before, "it runs ahead no further");
     assert!(world.nodes[0].replica.status().clocks.agreed > YEARS / 2);
+    // While it stands it does not run on in secret.
+    world.pass(Duration::from_millis(20_000));
+    for peer in [1, 2] {
+        unlink(&mut world, peer);
+    }
+    call(&mut world, 0, session, 2);
+    let went_on = newest_stamp(&world).0 - ahead.0;
+    assert!(went_on < 3_000_000_000, "it went on by {went_on} ns");
+}
+
+/// Node 0 hears no more of `peer`, and is told so.
+fn unlink(world: &mut World, peer: u16) {
+    world.nodes[usize::from(peer)].is_cut = true;
+    let (peer, state) = (NodeId(peer), LinkState::Down);
+    world.input(0, Input::Link { peer, state });
+}
+
+#[test]
+fn clocks_of_which_nothing_is_heard_for_a_while_are_taken_to_go_on() {
+    for is_told in [false, true] {
+        let mut world = World::new(3);
+        let session = world.open(0, 5);
+        for peer in [1, 2] {
+            world.nodes[usize::from(peer)].is_cut = true;
+            if is_told {
+                unlink(&mut world, peer);
+            }
+        }
+        for sequence in 1..8 {
+            call(&mut world, 0, session, sequence);
+            assert_near(&world);
+        }
+    }
+}
+
+#[test]
+fn clocks_of_members_that_do_not_vote_do_not_count() {
+    let mut world = World::with(5, |config| {
+        config.view.acceptors = (0..3).map(NodeId).collect();
+        config.view.quorums = Quorums::majority(3).expect("three vote");
+    });
+    let session = world.open(0, 5);
+    for node in 2..5 {
+        world.nodes[node].skew = YEARS;
+    }
+    call(&mut world, 0, session, 1);
+    assert_near(&world);
+}
+
+/// Of four known clocks of five two are in the middle, and either may be the median of all.
+#[test]
+fn a_stamp_is_within_the_bound_of_every_clock_that_may_be_the_median() {
+    let mut world = World::new(5);
+    let session = world.open(0, 5);
+    unlink(&mut world, 4);
+    for (node, skew_ms) in [1_900, 0, 100, 1_000].into_iter().enumerate() {
+        world.nodes[node].skew = skew_ms * MS;
+    }
+    call(&mut world, 0, session, 1);
+    let off = agreed_offset(&world);
+    let bound = limits::CLOCK_BOUND.0.cast_signed();
+    assert!(off <= 100 * MS + bound, "agreed time is off by {off} ns");
+    assert!(off >= 1_000 * MS - bound, "agreed time is off by {off} ns");
+}
+
+/// Claim rp-155.
+#[test]
+fn agreed_time_that_is_behind_all_that_the_median_may_be_catches_up() {
+    let mut world = World::new(5);
+    for node in &mut world.nodes {
+        node.skew = -YEARS;
+    }
+    world.pass(Duration::from_millis(2_000));
+    world.open(0, 5);
+    world.nodes.pop();
+    world.add(config(5, 4), None, Objects::default());
+    for (node, skew) in [2 * YEARS, 0, 0, 0, YEARS].into_iter().enumerate() {
+        world.nodes[node].skew = skew;
+    }
+    for node in [1, 2] {
+        world.nodes[node].is_cut = true;
+    }
+    assert!(agreed_offset(&world) < -YEARS / 2, "it is behind");
+    world.lead(4);
+    world.pass(Duration::from_millis(2_000));
+    world.open(4, 6);
+    assert_near(&world);
 }
 
 /// Of five acceptors two clocks are wrong by `skews`, and a leader that has just started can hear of one right one.
@@ -163,6 +257,75 @@ fn a_clock_that_was_wrong_does_not_count_once_its_link_is_down() {
             call(&mut world, 0, session, sequence);
             assert_near(&world);
         }
+    }
+}
+
+/// Claim rp-155.
+#[test]
+fn a_clock_that_comes_late_on_a_link_that_is_over_does_not_count() {
+    for skew in [YEARS, -YEARS] {
+        let mut world = World::new(3);
+        let session = world.open(0, 5);
+        call(&mut world, 0, session, 1);
+        world.link_up(0, 1);
+        world.nodes[1].is_cut = true;
+        let (peer, state) = (NodeId(1), LinkState::Down);
+        world.input(0, Input::Link { peer, state });
+        let wall = Wall(world.right_wall().0.strict_add_signed(skew));
+        let message = PeerMessage::Replica(ReplicaMessage::Clock { wall, votes: true });
+        let (from, link) = (peer, LINK);
+        world.input(
+            0,
+            Input::Peer {
+                from,
+                link,
+                message,
+            },
+        );
+        world.nodes[2].skew = skew;
+        for sequence in 2..6 {
+            call(&mut world, 0, session, sequence);
+            assert_near(&world);
+        }
+    }
+}
+
+/// A group in which nothing is ordered yet. The clock of node 1 is wrong by `skew`, and node 0, which leads, hears nothing of `cut`.
+fn new_group(nodes: u16, cut: &[usize], skew: i64) -> World {
+    let mut world = World::without_leader(nodes, |_| {});
+    world.nodes[1].skew = skew;
+    for node in cut {
+        world.nodes[*node].is_cut = true;
+    }
+    world.lead(0);
+    world.pass(Duration::from_millis(1_500));
+    world
+}
+
+/// Claim rp-155.
+#[test]
+fn a_new_group_waits_for_clocks_that_say_which_one_is_right() {
+    for skew in [YEARS, -YEARS] {
+        let mut world = new_group(3, &[2], skew);
+        world.say(0, 5, open(1));
+        let last = world.shared.borrow().last();
+        assert_eq!(last, Slot::ZERO, "one of two clocks is wrong");
+        world.nodes[2].is_cut = false;
+        world.pass(Duration::from_millis(1_500));
+        assert_near(&world);
+    }
+}
+
+/// Claim rp-155.
+#[test]
+fn a_new_group_that_waits_in_vain_begins_with_the_median_of_the_clocks_that_are_known() {
+    for skew in [YEARS, -YEARS] {
+        let mut world = new_group(5, &[3, 4], skew);
+        world.say(0, 5, open(1));
+        let last = world.shared.borrow().last();
+        assert_eq!(last, Slot::ZERO, "others may come");
+        world.pass(limits::CLOCKS_AWAITED);
+        assert_near(&world);
     }
 }
 

@@ -5,8 +5,8 @@ use crate::world::{World, meta};
 use quorate_ordering::{Effect, LinkState, Role};
 use quorate_replica::{DiskRoom, Input, PeerMessage, ReplicaMessage};
 use quorate_types::{
-    Ballot, Body, ConnectionId, FirstBallot, Level, Levels, LinkEpoch, MemberChange, NodeId,
-    ToClient, ViewNumber,
+    Ballot, Body, ConnectionId, Duration, FirstBallot, Level, Levels, LinkEpoch, MemberChange,
+    NodeId, ToClient, ViewNumber,
 };
 
 /// Who a change names first that node 0 submits in this role, after greetings of others, each with its start.
@@ -168,4 +168,34 @@ fn clients_of_a_leader_that_leaves_are_told_at_once_who_leads_next() {
     let by_member = told(&world, 6);
     assert_eq!(by_member.last(), Some(&leader), "{by_member:?}");
     assert!(!by_member.contains(&Some(node)), "{by_member:?}");
+}
+
+/// Whoever begins with a snapshot from between a change and its view knows the same first leader as those who applied the change. Claim
+/// mp-90.
+#[test]
+fn a_snapshot_from_before_a_view_begins_tells_who_is_named_to_lead_it_first() {
+    let mut world = World::with(3, |config| {
+        config.view.window = WINDOW;
+        config.view.level = Level::FIRST_BALLOT;
+    });
+    let (node, boot) = (NodeId(0), 1);
+    let first = Some(FirstBallot { node, boot });
+    world.shared.borrow_mut().deaf.insert(2);
+    world.decide(vec![meta(Body::ChangeView {
+        first,
+        change: change(1, &[0, 1]),
+        who: Box::new(MemberChange::Same),
+    })]);
+    let slot = world.checkpoint(0);
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.remove(&2);
+    fill(&mut world, 1);
+    world.pass(Duration::from_millis(2_000));
+    let applied = world.nodes[2].replica.status().applied;
+    assert!(applied > slot, "it has taken the snapshot");
+    fill(&mut world, WINDOW);
+    for node in &world.nodes {
+        let view = node.replica.view();
+        assert_eq!((view.number, view.first_ballot), (ViewNumber(2), first));
+    }
 }

@@ -4,7 +4,7 @@ use super::Plant;
 
 impl Plant {
     /// All that half a minute of faults shows.
-    pub const ALL: [Plant; 219] = [
+    pub const ALL: [Plant; 220] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -186,6 +186,7 @@ impl Plant {
         Plant::LearnerCounted,
         Plant::NextViewWithoutPhaseOne,
         Plant::FirstBallotOfAnybody,
+        Plant::FirstBallotOfAll,
         Plant::WindowIgnored,
         Plant::ViewOfMessageIgnored,
         Plant::LateCloseCounts,

@@ -5,11 +5,11 @@
 //! told, and with each batch when it is made. Any clock that an acceptor ever had may stand behind a stamp. A clock that is told
 //! arrives late and only ever looks too slow by that, so the bound is strict for stamps ahead and wide for stamps behind.
 //! A leader that cannot say where the median is, because it knows too few clocks or they differ, lets agreed time go on from the
-//! latest stamp: as fast as true time, and no leap.
+//! latest stamp: as fast as true time, and no leap. Of a new group the first stamp is near the median of the clocks that are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_types::{NodeId, NodeSet};
+use quorate_types::{LinkEpoch, NodeId, NodeSet};
 
 use super::limits::CLOCK_LATE_NS;
 use super::{Property, Violation};
@@ -30,6 +30,8 @@ pub struct AgreedTime {
     errors: BTreeMap<NodeId, (i64, i64)>,
     /// Whose clocks each node was told over the links that it has.
     told: BTreeMap<NodeId, NodeSet>,
+    /// The link of each node to each other one, while it stands.
+    links: BTreeMap<(NodeId, NodeId), LinkEpoch>,
     stamps: BTreeSet<u64>,
     /// The latest stamp, and the true time at which it was made.
     newest: (u64, u64),
@@ -44,14 +46,23 @@ impl AgreedTime {
         (*least, *most) = ((*least).min(error_ns), (*most).max(error_ns));
     }
 
-    /// Takes note that `node` is told the clock of `from`.
-    pub fn told(&mut self, node: NodeId, from: NodeId) {
+    /// Takes note that a link of `node` to `peer` stands.
+    pub fn linked(&mut self, node: NodeId, peer: NodeId, link: LinkEpoch) {
+        self.links.insert((node, peer), link);
+    }
+
+    /// Takes note that `node` is told the clock of `from` over a link. What comes late on one that is over does not count.
+    pub fn told(&mut self, node: NodeId, from: NodeId, link: LinkEpoch) {
+        if self.links.get(&(node, from)) != Some(&link) {
+            return;
+        }
         let told = self.told.entry(node).or_insert(NodeSet::empty());
         told.insert(from);
     }
 
     /// Forgets what `node` was told by `from`: their link is down.
     pub fn unlinked(&mut self, node: NodeId, from: NodeId) {
+        self.links.remove(&(node, from));
         if let Some(told) = self.told.get_mut(&node) {
             told.remove(from);
         }
@@ -60,6 +71,7 @@ impl AgreedTime {
     /// Forgets what an ended life of `node` was told.
     pub fn died(&mut self, node: NodeId) {
         self.told.remove(&node);
+        self.links.retain(|(of, _), _| *of != node);
     }
 
     /// Takes note that somebody votes for a batch that is proposed to all acceptors: time goes on from there.
@@ -79,6 +91,7 @@ impl AgreedTime {
         stamp_ns: u64,
         true_ns: u64,
     ) -> Result<(), Violation> {
+        let is_first = self.stamps.is_empty() && self.proposed == 0;
         let (newest, made_ns) = self.newest;
         self.newest = self.newest.max((stamp_ns, true_ns));
         let highest = self.stamps.last().copied().unwrap_or(0).max(self.proposed);
@@ -101,7 +114,9 @@ impl AgreedTime {
         let known = acceptors
             .iter()
             .filter(|node| *node == leader || told.contains(*node));
-        let known = known.count();
+        let mut known_least: Vec<i64> = known.map(|node| self.errors[&node].0).collect();
+        known_least.sort_unstable();
+        let known = known_least.len();
         let (knows_majority, knows_all) = (known >= majority, known == acceptors.len());
         let knows_middle = knows_majority && !is_spread || knows_all;
         // Agreed time never falls: after it was ahead it stands still until the clocks come up with it.
@@ -109,7 +124,11 @@ impl AgreedTime {
         let passed = true_ns.saturating_sub(made_ns) + DRIFT_NS.unsigned_abs();
         let goes_on = !knows_middle && stamp_ns <= newest.saturating_add(passed);
         let is_ahead = error > most + BOUND_NS + DRIFT_NS && !stands_still && !goes_on;
-        let is_behind = knows_middle && error < least - BOUND_NS - CLOCK_LATE_NS;
+        // Where agreed time cannot go on it begins with the median of the clocks that are known.
+        let is_begun_behind = is_first
+            && knows_majority
+            && error < known_least[(known - 1) / 2] - BOUND_NS - CLOCK_LATE_NS;
+        let is_behind = knows_middle && error < least - BOUND_NS - CLOCK_LATE_NS || is_begun_behind;
         if !is_ahead && !is_behind {
             return Ok(());
         }
@@ -128,6 +147,7 @@ mod tests {
 
     const YEAR_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
     const NOW_NS: u64 = 50 * YEAR_NS as u64;
+    const LINK: LinkEpoch = LinkEpoch(1);
 
     /// Three acceptors; the clock of the first is wrong by `error_ns`, and everybody was told all clocks.
     fn one_wrong(error_ns: i64) -> AgreedTime {
@@ -142,7 +162,10 @@ mod tests {
                     5_000_000
                 },
             );
-            nodes.iter().for_each(|from| seen.told(node, *from));
+            for from in nodes {
+                seen.linked(node, from, LINK);
+                seen.told(node, from, LINK);
+            }
         }
         seen
     }
@@ -179,17 +202,38 @@ mod tests {
     }
 
     #[test]
+    fn the_first_stamp_of_all_is_near_the_median_of_the_clocks_that_are_known() {
+        let five = || (1..=5).map(NodeId);
+        let begins = |error_ns| {
+            let mut seen = AgreedTime::default();
+            for node in five() {
+                let is_wrong = node == NodeId(2);
+                seen.set(node, if is_wrong { -YEAR_NS } else { 0 });
+            }
+            for from in [2, 3].map(NodeId) {
+                seen.linked(NodeId(1), from, LINK);
+                seen.told(NodeId(1), from, LINK);
+            }
+            seen.stamped(NodeId(1), five().collect(), stamp(error_ns), NOW_NS)
+        };
+        begins(0).unwrap();
+        assert!(begins(-YEAR_NS).is_err());
+    }
+
+    #[test]
     fn a_leap_is_found_where_few_clocks_are_known_and_time_that_goes_on_is_not() {
         let mut seen = one_wrong(YEAR_NS);
         seen.stamped(NodeId(2), all(), stamp(0), NOW_NS).unwrap();
         seen.died(NodeId(1));
-        seen.told(NodeId(1), NodeId(2));
+        seen.linked(NodeId(1), NodeId(2), LINK);
+        seen.told(NodeId(1), NodeId(2), LINK);
         let later_ns = NOW_NS + 5_000_000_000;
         let leaps = seen.stamped(NodeId(1), all(), stamp(YEAR_NS), later_ns);
         assert_eq!(leaps.unwrap_err().property, Property::AgreedTime);
         let mut seen = one_wrong(-YEAR_NS);
         seen.died(NodeId(1));
-        seen.told(NodeId(1), NodeId(2));
+        seen.linked(NodeId(1), NodeId(2), LINK);
+        seen.told(NodeId(1), NodeId(2), LINK);
         seen.stamped(
             NodeId(1),
             all(),

@@ -247,16 +247,23 @@ impl World {
         let (now, leading) = (self.now.0, &mut self.leading);
         for input in inbox {
             match input {
-                Input::Peer { from, message, .. } => {
+                Input::Peer {
+                    from,
+                    link,
+                    message,
+                } => {
                     leading.leadership.heard(now, id, *from);
                     if matches!(message, PeerMessage::Replica(ReplicaMessage::Clock { .. })) {
-                        leading.agreed_time.told(id, *from);
+                        leading.agreed_time.told(id, *from, *link);
                     }
                     self.judge.arrived(id, *from, message);
                     leading.catching_up.hears(id, *from, message, view);
                 }
                 Input::Link { peer, state } => match state {
-                    LinkState::Up(_) => leading.catching_up.linked(id, *peer),
+                    LinkState::Up(epoch) => {
+                        leading.catching_up.linked(id, *peer);
+                        leading.agreed_time.linked(id, *peer, *epoch);
+                    }
                     LinkState::Down => {
                         leading.catching_up.unlinked(id, *peer);
                         leading.agreed_time.unlinked(id, *peer);

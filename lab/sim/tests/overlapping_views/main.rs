@@ -2,14 +2,16 @@
 //! Multi-Paxos: who votes in the second view differs from who votes in the first one, so the two overlap. Messages are lost and
 //! overtake each other, nodes stand against each other in both views, and one may crash and start again from what it wrote.
 //!
-//! Abstracted away: time stands still (no timer fires, leases and pre-vote are off; a node stands for election by an action of its
-//! own, in the view that is in force for it). A write becomes durable at once unless the node crashes at the input that made it:
-//! then nothing that the input wrote is kept. A message that is never delivered is a lost one. Always lost are heartbeats, refusals,
-//! forwards, word of trimmed slots, and proposals and votes after the last slot of a world; whoever is behind learns of it by
-//! announcements, and by messages of the later view. All messages between replicas that belong to no view are lost too: of clocks,
-//! outcomes, clients and snapshots. No snapshot is taken, so the first view is never dropped and no third one begins. No client
-//! calls an object. All nodes are members all the time. Links stand from the start, a crash breaks none. Everything else is the
-//! code that ships. The worlds are as large as half a minute allows.
+//! Abstracted away: time stands still (no timer fires, leases and pre-vote are off; a node stands for election by an action of
+//! its own, in the view that is in force for it). Where a change names who leads the next view first, it is asked of a node that
+//! leads, and each node looks at its clock once in the second view: who is to stand there at once does so then. A write becomes
+//! durable at once unless the node crashes at the input that made it: then nothing that the input wrote is kept. A message that
+//! is never delivered is a lost one. Always lost are heartbeats, refusals, forwards, word of trimmed slots, and proposals and
+//! votes after the last slot of a world; whoever is behind learns of it by announcements, and by messages of the later view. All
+//! messages between replicas that belong to no view are lost too: of clocks, outcomes, clients and snapshots. No snapshot is
+//! taken, so the first view is never dropped and no third one begins. No client calls an object. All nodes are members all the
+//! time. Links stand from the start, a crash breaks none. Everything else is the code that ships. The worlds are as large as half
+//! a minute allows.
 
 mod node;
 #[cfg(feature = "zoo")]
@@ -17,7 +19,7 @@ mod planted;
 mod truth;
 mod world;
 
-use quorate_types::NodeId;
+use quorate_types::{Level, NodeId};
 use stateright::{Checker, HasDiscoveries, Model};
 use world::{World, nodes};
 
@@ -86,6 +88,23 @@ fn replaced_of_three() -> World {
     world
 }
 
+/// One acceptor becomes three, and is named: it may lead the second view without promises, while another one stands there.
+fn grown_by_its_leader() -> World {
+    let mut world = grown();
+    (world.level, world.slots) = (Level::FIRST_BALLOT, 4);
+    world.stands = [[1, 0, 0, 0], [0, 1, 0, 0]];
+    world
+}
+
+/// Of two acceptors the one that is asked for the change is replaced: the other one is named, whoever leads in the end.
+fn succeeded() -> World {
+    let mut world = World::of(&[1, 2], &[2, 3]);
+    (world.window, world.slots) = (2, 4);
+    world.level = Level::FIRST_BALLOT;
+    world.stands = [[1, 1, 0, 0], [0, 0, 1, 0]];
+    world
+}
+
 /// Claim rp-98.
 #[test]
 fn rivals_agree_wherever_the_second_view_begins() {
@@ -99,6 +118,26 @@ fn rivals_agree_when_a_node_crashes_at_any_point_of_a_change() {
         ..replaced()
     };
     assert_eq!(explore(world), 139_258);
+}
+
+/// Claim mp-90.
+#[test]
+fn rivals_of_a_named_leader_agree_when_a_node_crashes_at_any_point() {
+    let world = World {
+        crashes: 1,
+        ..grown_by_its_leader()
+    };
+    assert_eq!(explore(world), 593_821);
+}
+
+/// Claim mp-90.
+#[test]
+fn rivals_of_a_named_successor_agree_when_a_node_crashes_at_any_point() {
+    let world = World {
+        crashes: 1,
+        ..succeeded()
+    };
+    assert_eq!(explore(world), 2_281_963);
 }
 
 #[test]

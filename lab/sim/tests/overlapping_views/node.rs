@@ -9,8 +9,8 @@ use quorate_replica::{
     Input, Output, PeerMessage, Remembered, Replica, ReplicaConfig, ReplicaMessage, ViewPasts,
 };
 use quorate_types::{
-    Ballot, Batch, ConnectionId, Duration, FromClient, GroupId, LinkEpoch, NodeId, NodeSet, Slot,
-    Time, View, ViewId, ViewNumber, Wall,
+    Ballot, Batch, ConnectionId, Duration, FromClient, GroupId, Level, Levels, LinkEpoch, NodeId,
+    NodeSet, Slot, Time, View, ViewId, ViewNumber, Wall,
 };
 use std::cell::RefCell;
 use std::fmt::{self, Debug, Write};
@@ -29,7 +29,7 @@ const LINK: LinkEpoch = LinkEpoch(1);
 pub(crate) struct Start {
     pub(crate) own: NodeId,
     pub(crate) view: View,
-    /// What a client asks of it, again after each start.
+    /// What a client asks of it: at each start, or when it leads where a change names who does.
     pub(crate) requests: Vec<FromClient>,
     pub(crate) boot: u64,
     pub(crate) disk: Arc<Vec<Record>>,
@@ -48,12 +48,22 @@ pub(crate) struct Posted {
     pub(crate) message: AnyMessage,
 }
 
+/// What a node may be given.
+#[derive(Clone, Debug)]
+pub(crate) enum Given {
+    Message(Arc<Posted>),
+    /// Its requests.
+    Requests,
+    /// Its clock shows that something is due.
+    Wake,
+}
+
 /// A node between two inputs. The replica is made anew from what it was given when the next input comes.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) start: Arc<Start>,
     /// What it was given since its start.
-    pub(crate) given: Vec<Arc<Posted>>,
+    pub(crate) given: Vec<Given>,
     pub(crate) disk: Arc<Vec<Record>>,
     pub(crate) begun: ViewNumber,
     /// The view in force here.
@@ -173,7 +183,8 @@ impl Running {
             },
             ..Remembered::default()
         };
-        let replica_config = ReplicaConfig::new(start.own, start.boot, start.view.clone());
+        let mut replica_config = ReplicaConfig::new(start.own, start.boot, start.view.clone());
+        replica_config.speaks = levels(start);
         let (replica, out) = Replica::new(replica_config, ordering, remembered, NOW);
         let mut running = Running {
             own: start.own,
@@ -186,6 +197,9 @@ impl Running {
         };
         let mut inputs = Vec::new();
         for peer in start.view.nodes().without(start.own).iter() {
+            // A crash breaks no link: nobody hears of later starts.
+            let (boot, levels) = (1, levels(start));
+            inputs.push(Input::Greeted { peer, boot, levels });
             let state = LinkState::Up(LINK);
             inputs.push(Input::Link { peer, state });
             // Commands wait until a majority's clocks are known.
@@ -196,9 +210,8 @@ impl Running {
                 message: PeerMessage::Replica(ReplicaMessage::Clock { wall, votes }),
             });
         }
-        for message in start.requests.iter().cloned() {
-            let from = ConnectionId(1);
-            inputs.push(Input::Client { from, message });
+        if !start.asks_leader() {
+            inputs.extend(requests(start));
         }
         running.turn(inputs, out, true);
         running
@@ -254,16 +267,20 @@ impl Running {
         newest
     }
 
-    fn give(&mut self, posted: &Posted, writes: bool) {
-        let input = Input::Peer {
-            from: posted.from,
-            link: LINK,
-            message: PeerMessage::Ordering {
-                view: posted.view,
-                message: posted.message.clone(),
-            },
+    fn give(&mut self, start: &Start, given: &Given, writes: bool) {
+        let inputs = match given {
+            Given::Message(posted) => vec![Input::Peer {
+                from: posted.from,
+                link: LINK,
+                message: PeerMessage::Ordering {
+                    view: posted.view,
+                    message: posted.message.clone(),
+                },
+            }],
+            Given::Requests => requests(start).collect(),
+            Given::Wake => vec![Input::Wake],
         };
-        self.turn(vec![input], Vec::new(), writes);
+        self.turn(inputs, Vec::new(), writes);
     }
 
     /// A digest of the node's whole state as text, without the numbers of its writes: they only count.
@@ -279,7 +296,7 @@ impl Running {
         digest.finish()
     }
 
-    fn step(self, start: Arc<Start>, given: Vec<Arc<Posted>>) -> Step {
+    fn step(self, start: Arc<Start>, given: Vec<Given>) -> Step {
         let status = self.replica.status();
         let sent = self.sent.iter();
         let sent = sent.flat_map(|(to, view, message)| {
@@ -309,6 +326,24 @@ impl Running {
     }
 }
 
+impl Start {
+    /// Whether a client asks this node while it leads and not before: a change then names who leads the next view first.
+    fn asks_leader(&self) -> bool {
+        self.view.level >= Level::FIRST_BALLOT
+    }
+}
+
+fn requests(start: &Start) -> impl Iterator<Item = Input<AnyMessage>> {
+    let from = ConnectionId(1);
+    let messages = start.requests.iter().cloned();
+    messages.map(move |message| Input::Client { from, message })
+}
+
+/// What all nodes speak.
+fn levels(start: &Start) -> Levels {
+    Levels::new(Level::UNNAMED, start.view.level).expect("ascending")
+}
+
 fn config(start: &Start) -> Config {
     let mut config = Config::new(GroupId(1), start.own, start.boot, start.view.clone(), 1);
     config.timing.lease = Duration::ZERO;
@@ -317,6 +352,17 @@ fn config(start: &Start) -> Config {
     config.timing.election_max = config.timing.election_min;
     config.limits.batch_commands = 1;
     config
+}
+
+impl Given {
+    /// Tells it from all else that a node may be given.
+    pub(crate) fn key(&self) -> u64 {
+        match self {
+            Given::Message(posted) => posted.key,
+            Given::Requests => 0,
+            Given::Wake => 1,
+        }
+    }
 }
 
 impl Posted {
@@ -339,18 +385,18 @@ impl Node {
         Running::new(&start).step(Arc::new(start), Vec::new())
     }
 
-    /// One message arrives. If the node crashes at it, nothing of what it writes is kept, and it starts again.
-    pub(crate) fn step(&self, posted: &Arc<Posted>, crashes: bool) -> Step {
+    /// It is given one thing more. If the node crashes at it, nothing of what it writes is kept, and it starts again.
+    pub(crate) fn step(&self, newest: &Given, crashes: bool) -> Step {
         let mut running = Running::new(&self.start);
         for given in &self.given {
-            running.give(given, true);
+            running.give(&self.start, given, true);
         }
         running.sent.clear();
         running.decided.borrow_mut().clear();
-        running.give(posted, !crashes);
+        running.give(&self.start, newest, !crashes);
         if !crashes {
             let mut given = self.given.clone();
-            given.push(posted.clone());
+            given.push(newest.clone());
             return running.step(self.start.clone(), given);
         }
         let before = running.step(self.start.clone(), Vec::new());

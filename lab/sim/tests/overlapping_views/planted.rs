@@ -1,7 +1,7 @@
 //! The exploration finds bugs of views where they are planted. Only a build with the feature `zoo` can plant any.
 
 use crate::world::{Breach, World};
-use crate::{grown, replaced, replaced_sooner_or_later};
+use crate::{grown, grown_by_its_leader, replaced, replaced_sooner_or_later};
 use quorate_types::zoo::Plant;
 use stateright::{Checker, HasDiscoveries, Model};
 
@@ -46,4 +46,9 @@ fn bugs_of_views_are_found_where_they_are_planted() {
     shows(Plant::RemovedAcceptorVotes, replaced(), Breach::OtherView);
     shows(Plant::QuorumsOfOldView, grown(), Breach::NoQuorum);
     shows(Plant::NextViewWithoutPhaseOne, grown(), Breach::TwoBatches);
+    shows(
+        Plant::FirstBallotOfAll,
+        grown_by_its_leader(),
+        Breach::TwoBatches,
+    );
 }

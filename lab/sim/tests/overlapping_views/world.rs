@@ -1,14 +1,14 @@
 //! A small world, its states and what may happen in each.
 
-use crate::node::{Node, Posted, Start, Step};
+use crate::node::{Given, Node, Posted, Start, Step};
 use crate::truth::Truth;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_any::paxos::message::TakeOver;
 use quorate_ordering::Role;
 use quorate_types::{
-    Duration, FromClient, GroupLimits, Incarnation, Member, NodeId, NodeSet, Persistence, Quorums,
-    SecretHash, Slot, View, ViewChange, ViewNumber,
+    Duration, FromClient, GroupLimits, Incarnation, Level, Member, NodeId, NodeSet, Persistence,
+    Quorums, SecretHash, Slot, View, ViewChange, ViewNumber,
 };
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, HashMap};
@@ -27,10 +27,12 @@ pub(crate) struct World {
     pub(crate) acceptors: NodeSet,
     /// ω of the first view.
     pub(crate) window: u64,
-    /// Who is asked to change the view, and who is to vote then.
+    /// Who is asked to change the view, and who is to vote then. Where a change names who leads, it is asked of a node that leads.
     pub(crate) changes: Vec<(NodeId, NodeSet)>,
     /// Who is asked for something else before that.
     pub(crate) invites: NodeSet,
+    /// The group's level. From [`Level::FIRST_BALLOT`] on a change names who leads first.
+    pub(crate) level: Level,
     /// How often each node stands in each view.
     pub(crate) stands: [[u8; NODES_MAX]; 2],
     /// Deliveries of each message.
@@ -44,7 +46,7 @@ pub(crate) struct World {
     pub(crate) steps: Arc<RwLock<HashMap<StepKey, KnownStep>>>,
 }
 
-/// The state of a node, the message that arrives, and whether the node crashes at it.
+/// The state of a node, what it is given, and whether it crashes at that.
 pub(crate) type StepKey = (u64, u64, bool);
 
 /// `None`: the node panics.
@@ -55,6 +57,10 @@ pub(crate) struct State {
     nodes: Vec<Arc<Node>>,
     /// How often each node has stood in each view.
     stood: [[u8; NODES_MAX]; 2],
+    /// Which nodes were asked for a change while they led, and which have looked at their clocks in the second view: who is to stand at
+    /// once does then.
+    asked: NodeSet,
+    woken: NodeSet,
     /// Messages sent, sorted by their keys, and how often each may still arrive.
     network: Vec<(Arc<Posted>, u8)>,
     crashes: u8,
@@ -80,6 +86,8 @@ pub(crate) enum Breach {
 pub(crate) enum Action {
     Deliver { index: usize, crashes: bool },
     Stand { node: usize, crashes: bool },
+    Ask { node: usize, crashes: bool },
+    Wake { node: usize, crashes: bool },
 }
 
 impl State {
@@ -91,7 +99,13 @@ impl State {
             .iter()
             .map(|(posted, left)| (posted.key, *left));
         let network: Vec<_> = network.collect();
-        (nodes, self.stood, network, self.crashes, self.breach)
+        (
+            nodes,
+            (self.stood, self.asked, self.woken),
+            network,
+            self.crashes,
+            self.breach,
+        )
     }
 }
 
@@ -116,6 +130,7 @@ impl World {
             window: 1,
             changes: vec![(NodeId(1), nodes(second))],
             invites: NodeSet::empty(),
+            level: Level::UNNAMED,
             stands: [[0; NODES_MAX]; 2],
             deliveries: 1,
             slots: 2,
@@ -155,7 +170,7 @@ impl World {
             quorums: Quorums::majority(self.acceptors.len()).unwrap(),
             window: self.window,
             rejoined: BTreeMap::new(),
-            level: quorate_types::Level::UNNAMED,
+            level: self.level,
             ordering: quorate_types::OrderingName::Paxos,
             persistence: Persistence::Disk,
             objects: Vec::new(),
@@ -209,23 +224,22 @@ impl World {
         quorate_types::zoo::plant(self.plant);
     }
 
-    fn step(&self, node: &Node, posted: &Arc<Posted>, crashes: bool) -> KnownStep {
-        let key = (node.key, posted.key, crashes);
+    fn step(&self, node: &Node, given: &Given, crashes: bool) -> KnownStep {
+        let key = (node.key, given.key(), crashes);
         let known = self.steps.read().unwrap().get(&key).cloned();
         known.unwrap_or_else(|| {
             self.plant();
-            let step = catch_unwind(AssertUnwindSafe(|| node.step(posted, crashes)));
+            let step = catch_unwind(AssertUnwindSafe(|| node.step(given, crashes)));
             let step = step.ok().map(Arc::new);
             self.steps.write().unwrap().insert(key, step.clone());
             step
         })
     }
 
-    /// A message arrives. Returns whether anything comes of it.
-    fn arrives(&self, state: &mut State, posted: &Arc<Posted>, crashes: bool) -> bool {
-        let index = usize::from(posted.to.0) - 1;
+    /// A node is given something. Returns whether anything comes of it.
+    fn gives(&self, state: &mut State, index: usize, given: &Given, crashes: bool) -> bool {
         let before = state.nodes[index].clone();
-        let Some(step) = self.step(&before, posted, crashes) else {
+        let Some(step) = self.step(&before, given, crashes) else {
             state.breach = Some(Breach::Panic);
             return true;
         };
@@ -276,6 +290,8 @@ impl Model for World {
         let mut state = State {
             nodes: Vec::new(),
             stood: [[0; NODES_MAX]; 2],
+            asked: NodeSet::empty(),
+            woken: NodeSet::empty(),
             network: Vec::new(),
             crashes: 0,
             breach: None,
@@ -317,16 +333,30 @@ impl Model for World {
                 if is_free && view < 2 && state.stood[view][node] < self.stands[view][node] {
                     actions.push(Action::Stand { node, crashes });
                 }
+                if self.level < Level::FIRST_BALLOT {
+                    continue;
+                }
+                let own = its.start.own;
+                let leads = matches!(its.role, Role::Leader { .. });
+                let is_asked = its.start.requests.is_empty() || state.asked.contains(own);
+                if leads && view == 0 && !is_asked {
+                    actions.push(Action::Ask { node, crashes });
+                }
+                if is_free && view == 1 && !state.woken.contains(own) {
+                    actions.push(Action::Wake { node, crashes });
+                }
             }
         }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
-        let (posted, crashes) = match action {
+        let (node, given, crashes) = match action {
             Action::Deliver { index, crashes } => {
                 state.network[index].1 -= 1;
-                (last.network[index].0.clone(), crashes)
+                let posted = last.network[index].0.clone();
+                let node = usize::from(posted.to.0) - 1;
+                (node, Given::Message(posted), crashes)
             }
             Action::Stand { node, crashes } => {
                 let its = &last.nodes[node];
@@ -337,10 +367,18 @@ impl Model for World {
                 let mut others = self.nodes().filter(|other| *other != own);
                 let other = others.next().expect("nobody is alone");
                 let posted = Posted::new(other, own, its.view, &message);
-                (Arc::new(posted), crashes)
+                (node, Given::Message(Arc::new(posted)), crashes)
+            }
+            Action::Ask { node, crashes } => {
+                state.asked.insert(last.nodes[node].start.own);
+                (node, Given::Requests, crashes)
+            }
+            Action::Wake { node, crashes } => {
+                state.woken.insert(last.nodes[node].start.own);
+                (node, Given::Wake, crashes)
             }
         };
-        let is_news = self.arrives(&mut state, &posted, crashes);
+        let is_news = self.gives(&mut state, node, &given, crashes);
         is_news.then_some(state)
     }
 
@@ -363,6 +401,14 @@ impl Model for World {
             Property::always("nobody panics", |_, state: &State| {
                 state.breach != Some(Breach::Panic)
             }),
+            Property::sometimes(
+                "somebody leads the second view without promises, where a change names it",
+                |world: &World, state: &State| {
+                    let mut roles = state.nodes.iter().map(|node| node.role);
+                    let leads = |role| matches!(role, Role::Leader { ballot } if ballot.round == 0);
+                    world.level < Level::FIRST_BALLOT || roles.any(leads)
+                },
+            ),
             Property::sometimes("both views decide", |world: &World, state: &State| {
                 world.truth(&state.nodes).has_second()
             }),
@@ -404,6 +450,16 @@ pub(crate) fn told(path: &[(State, Option<Action>)]) -> String {
                 let node = &state.nodes[*node];
                 let fate = if *crashes { " and crashes" } else { "" };
                 writeln!(text, "{} stands in {}{fate}", node.start.own, node.view)
+            }
+            Some(Action::Ask { node, crashes }) => {
+                let node = &state.nodes[*node];
+                let fate = if *crashes { " and crashes" } else { "" };
+                writeln!(text, "{} is asked for its change{fate}", node.start.own)
+            }
+            Some(Action::Wake { node, crashes }) => {
+                let node = &state.nodes[*node];
+                let fate = if *crashes { " and crashes" } else { "" };
+                writeln!(text, "{} looks at its clock{fate}", node.start.own)
             }
             None => {
                 let disks = state.nodes.iter().map(|node| (node.start.own, &node.disk));

@@ -23,6 +23,9 @@ use std::rc::Rc;
 
 pub(crate) type Message = u32;
 
+/// Every link that stands.
+pub(crate) const LINK: LinkEpoch = LinkEpoch(2);
+
 /// Replicas `n0`, `n1`, ... of one group; `n0` leads at first.
 pub(crate) struct World {
     pub(crate) now: Time,
@@ -101,6 +104,13 @@ impl World {
     }
 
     pub(crate) fn with(nodes: u16, adjust: impl Fn(&mut ReplicaConfig)) -> World {
+        let mut world = World::without_leader(nodes, adjust);
+        world.lead(0);
+        world
+    }
+
+    /// A world in which nothing is ordered yet, and no clock is told.
+    pub(crate) fn without_leader(nodes: u16, adjust: impl Fn(&mut ReplicaConfig)) -> World {
         objects::forget_images();
         let shared = Rc::new(RefCell::new(Shared::default()));
         let mut world = World {
@@ -125,7 +135,6 @@ impl World {
             adjust(&mut config);
             world.add(config, None, Objects::default());
         }
-        world.lead(0);
         world
     }
 
@@ -328,7 +337,7 @@ impl World {
                 }
                 let input = Input::Peer {
                     from: NodeId(from as u16),
-                    link: LinkEpoch(1),
+                    link: LINK,
                     message,
                 };
                 self.input(to, input);
@@ -376,7 +385,7 @@ impl World {
     }
 
     pub(crate) fn link_up(&mut self, at: usize, peer: usize) {
-        let state = LinkState::Up(LinkEpoch(2));
+        let state = LinkState::Up(LINK);
         let peer = NodeId(peer as u16);
         self.input(at, Input::Link { peer, state });
         self.run();

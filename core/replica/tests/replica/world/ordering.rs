@@ -151,6 +151,9 @@ impl Instant {
 
     fn end_turn(&mut self, wall: Wall, entropy: u64) {
         let mut shared = self.shared.borrow_mut();
+        if wall == Wall::UNKNOWN && !shared.holds_submissions {
+            return;
+        }
         let commands = std::mem::take(&mut self.waiting);
         if shared.holds_submissions {
             let own = self.own;

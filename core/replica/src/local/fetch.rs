@@ -148,11 +148,7 @@ impl<O: Ordering> Replica<O> {
                 out,
             ),
             ReplicaMessage::Clock { wall, votes } => {
-                if self.instances.is_newest_link(from, link) {
-                    self.clock_told(now, from, wall);
-                    self.peer_votes(from, votes);
-                }
-                self.peer_clock_came(from);
+                self.clock_told(now, (from, link), wall, votes);
             }
             ReplicaMessage::Outcomes { slot, digest } => self.outcomes_told(from, slot, digest),
             ReplicaMessage::Trail { asks, trail } => self.trail(now, from, asks, *trail, out),

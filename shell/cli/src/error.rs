@@ -21,7 +21,7 @@ pub(crate) struct CliError {
 
 /// An error as another command tells it with `-o json`.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct ToldError {
     message: String,
     advice: String,
     exit_code: u8,
@@ -116,7 +116,7 @@ impl CliError {
     }
 
     /// The error of another command, as it told it with `-o json`.
-    pub(crate) fn told(told: Told) -> CliError {
+    pub(crate) fn told(told: ToldError) -> CliError {
         CliError::with_code(told.exit_code, told.message).advise(told.advice)
     }
 

@@ -1,6 +1,6 @@
 //! A group of this machine for one run: started by `quorate up`, ended with the run.
 
-use crate::error::{CliError, Told};
+use crate::error::{CliError, ToldError};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
@@ -76,7 +76,7 @@ impl LocalGroup {
 }
 
 /// Passes on what a group says, line by line, and gives the error with which it ends to whoever started it.
-fn pass_on(stderr: ChildStderr) -> Receiver<Told> {
+fn pass_on(stderr: ChildStderr) -> Receiver<ToldError> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {

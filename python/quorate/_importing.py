@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import NoReturn
 
+from quorate import _native
+
 _IMPORTED = b"imported"
 
 _TOLD_MAX = 4096
@@ -32,8 +34,10 @@ def end_of_import(module: str) -> str | None:
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = os.pipe()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        _native.die_with_parent(parent)
         _import(module, theirs)
     os.close(theirs)
     _, status = os.waitpid(child, 0)

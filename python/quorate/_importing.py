@@ -10,7 +10,10 @@ import contextlib
 import importlib
 import os
 import sys
+import threading
 from typing import NoReturn
+
+from quorate import _native
 
 _IMPORTED = b"imported"
 
@@ -25,13 +28,16 @@ def end_of_import(module: str) -> str | None:
     >>> end_of_import("collections") is None
     True
     """
-    if module in sys.modules:
+    # A fork of several threads may wait for a lock that one of the others had.
+    if module in sys.modules or threading.active_count() > 1:
         return None
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = os.pipe()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        _native.die_with_parent(parent)
         _import(module, theirs)
     os.close(theirs)
     _, status = os.waitpid(child, 0)

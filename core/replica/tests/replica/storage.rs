@@ -58,7 +58,7 @@ fn led_without_room(before: impl Fn(&mut World)) -> World {
     before(&mut world);
     room(&mut world, 1, DiskRoom::Full);
     world.run();
-    assert_eq!(offers(&world), [vec![]; 0], "it does not lead");
+    assert!(offers(&world).is_empty(), "it does not lead");
     world.lead(1);
     world
 }
@@ -97,7 +97,7 @@ fn a_leader_with_a_full_disk_offers_leadership_only_to_peers_that_can_take_it_an
     assert_eq!(offers(&world), [[2]], "the first node is not linked");
 
     let mut world = led_without_room(|world| (0..=2).step_by(2).for_each(|node| full(world, node)));
-    assert_eq!(offers(&world), [vec![]; 0], "nobody has room");
+    assert!(offers(&world).is_empty(), "nobody has room");
     room(&mut world, 2, DiskRoom::Plenty);
     world.run();
     assert_eq!(offers(&world), [[2]], "one has room again");

@@ -9,7 +9,7 @@ use crate::limits::{CLOCK_BOUND, CLOCKS_AWAITED};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{NodeId, NodeSet, Time, Wall};
+use quorate_types::{LinkEpoch, NodeId, NodeSet, Time, Wall};
 use std::collections::BTreeMap;
 
 /// A wall clock and the boot time of this node at which it was read.
@@ -160,9 +160,17 @@ impl Middle {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// A peer's wall clock arrived.
-    pub(crate) fn clock_told(&mut self, now: Time, from: NodeId, wall: Wall) {
-        self.clocks.heard(from, wall, now);
+    /// A peer's wall clock arrived, with a word of whether the peer votes. What comes late, on a link that is over, does not count.
+    pub(crate) fn clock_told(
+        &mut self,
+        now: Time,
+        (from, link): (NodeId, LinkEpoch),
+        (wall, votes): (Wall, bool),
+    ) {
+        if self.instances.is_newest_link(from, link) {
+            self.clocks.heard(from, wall, now);
+            self.peer_votes(from, votes);
+        }
     }
 
     /// At the end of a turn: sends the own clock, and returns the time with which a leader stamps.

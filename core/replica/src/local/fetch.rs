@@ -148,10 +148,7 @@ impl<O: Ordering> Replica<O> {
                 out,
             ),
             ReplicaMessage::Clock { wall, votes } => {
-                if self.instances.is_newest_link(from, link) {
-                    self.clock_told(now, from, wall);
-                    self.peer_votes(from, votes);
-                }
+                self.clock_told(now, (from, link), (wall, votes));
                 self.peer_clock_came(from);
             }
             ReplicaMessage::Outcomes { slot, digest } => self.outcomes_told(from, slot, digest),

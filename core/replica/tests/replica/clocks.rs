@@ -172,30 +172,6 @@ fn a_stamp_is_within_the_bound_of_every_clock_that_may_be_the_median() {
     assert!(off >= 1_000 * MS - bound, "agreed time is off by {off} ns");
 }
 
-/// Claim rp-155.
-#[test]
-fn agreed_time_that_is_behind_all_that_the_median_may_be_catches_up() {
-    let mut world = World::new(5);
-    for node in &mut world.nodes {
-        node.skew = -YEARS;
-    }
-    world.pass(Duration::from_millis(2_000));
-    world.open(0, 5);
-    world.nodes.pop();
-    world.add(config(5, 4), None, Objects::default());
-    for (node, skew) in [2 * YEARS, 0, 0, 0, YEARS].into_iter().enumerate() {
-        world.nodes[node].skew = skew;
-    }
-    for node in [1, 2] {
-        world.nodes[node].is_cut = true;
-    }
-    assert!(agreed_offset(&world) < -YEARS / 2, "it is behind");
-    world.lead(4);
-    world.pass(Duration::from_millis(2_000));
-    world.open(4, 6);
-    assert_near(&world);
-}
-
 /// Of five acceptors two clocks are wrong by `skews`, and a leader that has just started can hear of one right one.
 fn two_wrong_clocks_of_three_known(skews: [i64; 2]) {
     let mut world = World::new(5);

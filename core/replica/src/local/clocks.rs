@@ -239,3 +239,25 @@ impl<O: Ordering> Replica<O> {
         self.repeat_room(to, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Claim rp-155.
+    #[test]
+    fn where_the_clocks_differ_agreed_time_goes_on_and_is_within_the_bound_of_one_of_them() {
+        let bound = CLOCK_BOUND.0;
+        let (least, most) = (Wall(10 * bound), Wall(20 * bound));
+        let middle = Middle {
+            least,
+            most,
+            known: least,
+            is_of_all: false,
+        };
+        for own in [0, 15, 100].map(|bounds| Wall(bounds * bound)) {
+            let stamp = |bounds: u64| middle.stamp(own, Wall(bounds * bound)).0 / bound;
+            assert_eq!([2, 9, 15, 21, 30].map(stamp), [9, 9, 15, 21, 21]);
+        }
+    }
+}

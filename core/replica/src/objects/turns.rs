@@ -89,13 +89,13 @@ impl<O: Ordering> Replica<O> {
         let bytes = self.agreement.own().map_or(0, |own| own.bytes);
         let ahead = self.ahead(round.slot).len() as u64;
         round.turn = now + Duration(turn(bytes).0.saturating_mul(ahead));
-        round.ends = Some(now + self.rest_of_round(bytes, 0));
+        round.ends = Some(now + self.rest_of_round(round.slot, bytes, 0));
     }
 
-    /// How long a round lasts once `done` replicas are done. Half a turn more, because requests for checkpoints may come in the rhythm
-    /// of turns: replicas that learn of the end a moment apart shall not do so while one is decided.
-    fn rest_of_round(&self, bytes: u64, done: usize) -> Duration {
-        let left = self.view().replicas.len().saturating_sub(done) as u64;
+    /// How long the round at `slot` lasts once `done` replicas are done. Half a turn more, because requests for checkpoints may come in
+    /// the rhythm of turns: replicas that learn of the end a moment apart shall not do so while one is decided.
+    fn rest_of_round(&self, slot: Slot, bytes: u64, done: usize) -> Duration {
+        let left = self.takers(slot).len().saturating_sub(done) as u64;
         let turn = turn(bytes).0;
         Duration(turn.saturating_mul(left).saturating_add(turn / 2))
     }
@@ -106,17 +106,17 @@ impl<O: Ordering> Replica<O> {
         let Snapshots::Every(policy) = self.config.snapshots else {
             return;
         };
-        let replicas = self.view().replicas;
         let mut elsewhere = self.checkpoints.elsewhere;
-        let reported = self.agreement.newest_report(replicas);
+        let reported = self.agreement.newest_report(self.view().replicas);
         let reported = reported.filter(|(_, report)| report.bytes >= policy.bytes_dear);
         if let Some((node, report)) = reported
             && report.slot > elsewhere.slot
         {
-            let before = replicas.iter().filter(|one| self.is_before(*one, node));
-            let round = self.rest_of_round(report.bytes, 0);
+            let takers = self.takers(report.slot).iter();
+            let before = takers.filter(|one| self.is_before(*one, node)).count();
+            let round = self.rest_of_round(report.slot, report.bytes, 0);
             elsewhere.slot = report.slot;
-            elsewhere.ends = now + self.rest_of_round(report.bytes, before.count());
+            elsewhere.ends = now + self.rest_of_round(report.slot, report.bytes, before);
             elsewhere.longest = round + round;
         }
         let own = self.agreement.own().map_or(Slot::ZERO, |own| own.slot);
@@ -166,13 +166,21 @@ impl<O: Ordering> Replica<O> {
         place(one) < place(other)
     }
 
-    /// The linked replicas among those that have not reported the snapshot at `slot`.
+    /// The linked replicas among those that can take the snapshot at `slot` and have not reported it.
     fn are_waited_for(&self, slot: Slot, among: impl Fn(NodeId) -> bool) -> NodeSet {
         let holders = self.agreement.holders(slot);
-        let replicas = self.view().replicas.iter();
-        replicas
+        let takers = self.takers(slot).iter();
+        takers
             .filter(|node| among(*node) && !holders.contains(*node) && self.is_linked(*node))
             .collect()
+    }
+
+    /// The replicas that can take a snapshot at `slot`. One that stands at a call before it, which another one survived, takes
+    /// none: it waits for that snapshot itself. Claim rp-144.
+    fn takers(&self, slot: Slot) -> NodeSet {
+        let stuck = self.replicated.poison.stuck(slot);
+        let replicas = self.view().replicas.iter();
+        replicas.filter(|node| !stuck.contains(*node)).collect()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Large snapshots are encoded by one replica after another.
 
-use crate::world::{IMAGE_BYTES, Message, World, meta};
+use crate::world::{IMAGE_BYTES, Message, World, id, meta};
 use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, ReplicaMessage, Snapshots, limits,
 };
-use quorate_types::{Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Slot};
+use quorate_types::{Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, Slot};
 
 /// Three linked replicas with a snapshot, of which `n0` leads. What their objects say from now on is held back.
 fn world(bytes_dear: u64) -> World {
@@ -96,6 +96,31 @@ fn who_is_slow_is_waited_for_as_long_as_its_turn_and_who_is_gone_not_at_all() {
     world.input(0, Input::Link { peer, state });
     world.run();
     assert_eq!(begun(&world, slot).1, [1, 2, 0]);
+}
+
+/// `n1` would be the first of the round, and gets its state from the two that wait for it. Claim rp-144.
+#[test]
+fn who_stands_at_a_call_that_others_survived_is_not_waited_for() {
+    let mut world = world(IMAGE_BYTES);
+    for at in [0, 2] {
+        world.nodes[at].objects.is_immune = true;
+    }
+    for node in &mut world.nodes {
+        node.objects.answers_left = None;
+    }
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "poison");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    world.pass(Duration::from_millis(1));
+    for node in &world.nodes {
+        let status = node.replica.status();
+        assert!(status.is_serving, "{status:?}");
+        assert_eq!(node.objects.state, world.nodes[0].objects.state);
+    }
+    let [.., last] = &taken(&world)[..] else {
+        panic!("there are replicas");
+    };
+    assert_eq!(begun(&world, *last).1, [2, 0]);
 }
 
 #[test]

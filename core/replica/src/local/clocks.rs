@@ -7,7 +7,7 @@
 
 use crate::limits::{CLOCK_BOUND, CLOCKS_AWAITED};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
-use quorate_ordering::{Lane, Ordering};
+use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{LinkEpoch, NodeId, NodeSet, Time, Wall};
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ pub(crate) struct Clocks {
     peers: BTreeMap<NodeId, Reading>,
     /// Agreed time at the end of the last turn: the newest stamp that was applied, and what passed since.
     agreed: Reading,
+    /// The newest stamp that was applied by then.
+    newest: Wall,
     /// Since when a new group waits for clocks that say which of the known ones is right.
     awaited_since: Option<Time>,
     tell_at: Time,
@@ -78,6 +80,17 @@ impl Clocks {
 
     fn heard(&mut self, from: NodeId, wall: Wall, now: Time) {
         self.peers.insert(from, Reading { wall, at: now });
+    }
+
+    /// Where agreed time is, once `newest` is the newest stamp that was applied: it has gone on since the last turn. A node that does
+    /// not lead takes a new stamp for where it is: those that made it may know more clocks, for which agreed time stood still. Claim
+    /// rp-156.
+    fn goes_on(&mut self, newest: Wall, leads: bool, now: Time) -> Wall {
+        let is_news = std::mem::replace(&mut self.newest, newest) != newest;
+        if newest == Wall::UNKNOWN || is_news && !leads {
+            return newest;
+        }
+        newest.max(self.agreed.shows(now))
     }
 
     /// The middle of the clocks of `acceptors`; none while those of a majority are not known.
@@ -184,11 +197,8 @@ impl<O: Ordering> Replica<O> {
     ) -> Wall {
         self.tell_clock(now, wall, out);
         let newest = self.replicated.stamp.wall;
-        let goes_on = match newest {
-            // In a new group nobody has stamped anything.
-            Wall::UNKNOWN => Wall::UNKNOWN,
-            Wall(_) => newest.max(self.clocks.agreed.shows(now)),
-        };
+        let leads = matches!(self.role, Role::Leader { .. });
+        let goes_on = self.clocks.goes_on(newest, leads, now);
         let (acceptors, own) = (self.view().acceptors, self.config.own);
         let middle = self.clocks.middle(acceptors, own, wall, now);
         let stamp = match middle {

@@ -161,6 +161,34 @@ fn clocks_of_which_nothing_is_heard_for_a_while_are_taken_to_go_on() {
     }
 }
 
+/// Agreed time is ahead, and stands still where all clocks are known, while a node that hears nothing takes it to go on.
+/// Claim rp-156.
+#[test]
+fn a_node_that_was_away_goes_on_from_what_others_have_stamped_meanwhile() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.skew = 10_000 * MS;
+    }
+    world.pass(Duration::from_millis(2_000));
+    let session = world.open(0, 5);
+    world.nodes[0].skew = 0;
+    world.nodes[1].skew = 0;
+    world.pass(Duration::from_millis(2_000));
+    let (peer, state) = (NodeId(0), LinkState::Down);
+    world.input(1, Input::Link { peer, state });
+    world.nodes[1].is_cut = true;
+    for sequence in 1..20 {
+        call(&mut world, 0, session, sequence);
+    }
+    assert_near(&world);
+    world.nodes[1].is_cut = false;
+    world.call(0, 5, id(session, 20), "a");
+    world.nodes[0].is_cut = true;
+    world.lead(1);
+    world.call(1, 5, id(session, 21), "a");
+    assert_near(&world);
+}
+
 #[test]
 fn clocks_of_members_that_do_not_vote_do_not_count() {
     let mut world = World::with(5, |config| {

@@ -92,12 +92,12 @@ impl AgreedTime {
         true_ns: u64,
     ) -> Result<(), Violation> {
         let is_first = self.stamps.is_empty() && self.proposed == 0;
-        let (newest, made_ns) = self.newest;
-        self.newest = self.newest.max((stamp_ns, true_ns));
         let highest = self.stamps.last().copied().unwrap_or(0).max(self.proposed);
         if !self.stamps.insert(stamp_ns) {
             return Ok(());
         }
+        let (newest, made_ns) = self.newest;
+        self.newest = self.newest.max((stamp_ns, true_ns));
         let majority = acceptors.len() / 2 + 1;
         let errors = acceptors.iter().filter_map(|node| self.errors.get(&node));
         let (mut least, mut most): (Vec<i64>, Vec<i64>) = errors.copied().unzip();
@@ -241,6 +241,23 @@ mod tests {
             NOW_NS + 5_000_000_000,
         )
         .unwrap();
+    }
+
+    #[test]
+    fn time_goes_on_from_when_a_batch_was_made_and_not_from_when_it_is_proposed_again() {
+        let mut seen = one_wrong(0);
+        seen.set(NodeId(3), YEAR_NS);
+        let made = stamp(3_000_000_000);
+        seen.proposed(made);
+        seen.stamped(NodeId(2), all(), made, NOW_NS).unwrap();
+        seen.died(NodeId(1));
+        let second_ns = 1_000_000_000;
+        let (again_ns, next_ns) = (NOW_NS + 5 * second_ns, NOW_NS + 6 * second_ns);
+        seen.stamped(NodeId(1), all(), made, again_ns).unwrap();
+        let next = made + 6 * second_ns;
+        seen.stamped(NodeId(1), all(), next, next_ns).unwrap();
+        let leaps = seen.stamped(NodeId(1), all(), next + 2 * second_ns, next_ns + second_ns);
+        assert_eq!(leaps.unwrap_err().property, Property::AgreedTime);
     }
 
     #[test]

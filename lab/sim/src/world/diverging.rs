@@ -188,7 +188,7 @@ impl World {
         let network = &self.network;
         ids.iter().all(works)
             && pairs.all(|(one, other)| {
-                network.is_clear(one, other) && network.epoch(one, other).is_some()
+                network.is_clear(self.now, one, other) && network.epoch(one, other).is_some()
             })
     }
 

@@ -549,9 +549,8 @@ impl World {
         for (index, one) in nodes.iter().enumerate() {
             health += self.nodes[one].life;
             for other in &nodes[index + 1..] {
-                let is_clear =
-                    self.network.is_clear(*one, *other) && self.network.is_clear(*other, *one);
-                if !is_clear {
+                let is_clear = |from, to| self.network.is_clear(self.now, from, to);
+                if !is_clear(*one, *other) || !is_clear(*other, *one) {
                     return None;
                 }
                 health += self.network.epoch(*one, *other)?.0 << 16;

@@ -70,6 +70,9 @@ struct Direction {
     hits: [u64; 5],
 }
 
+/// A message that is late takes at most so many times as long.
+const LATE_TIMES: u64 = 50;
+
 #[derive(Debug, Default, Clone, Copy)]
 struct Link {
     epoch: u64,
@@ -112,7 +115,7 @@ impl Network {
         let (min, max) = (self.setup.latency_min.0, self.setup.latency_max.0);
         let span = self.random.between(min, max.max(min));
         if self.random.chance(self.setup.late_per_mille) {
-            Duration(span * self.random.between(2, 50))
+            Duration(span * self.random.between(2, LATE_TIMES))
         } else {
             Duration(span)
         }
@@ -175,10 +178,15 @@ impl Network {
         direction.is_none_or(|direction| direction.rules.blocked == 0)
     }
 
-    /// Whether no fault disturbs messages from one node to another.
-    pub(super) fn is_clear(&self, from: NodeId, to: NodeId) -> bool {
+    /// Whether no fault disturbs messages from one node to another. Where none overtakes another, one that a fault has delayed
+    /// holds up those behind it after the fault has ended.
+    pub(super) fn is_clear(&self, now: Moment, from: NodeId, to: NodeId) -> bool {
+        let longest = Duration(self.setup.latency_max.0 * LATE_TIMES);
+        let in_time = |last: &Moment| *last <= now + longest;
         let direction = self.directions.get(&(from, to));
-        direction.is_none_or(|direction| direction.rules == Rules::default())
+        direction.is_none_or(|direction| {
+            direction.rules == Rules::default() && direction.last.iter().all(in_time)
+        })
     }
 
     /// How often faults did this to messages on these ways.

@@ -42,7 +42,10 @@ impl<O: Ordering> Replica<O> {
             return self.trim(slot, digest);
         }
         let leads = matches!(self.role, Role::Leader { .. });
-        if !leads || self.collecting.is_submitted || !self.can_order() {
+        // Others may have decided by votes that this leader has not heard. Of what is trimmed it could get a snapshot only, and a
+        // leader that takes one over leads no more. Claim rp-157.
+        let is_ahead = slot > self.replicated.applied;
+        if !leads || is_ahead || self.collecting.is_submitted || !self.can_order() {
             return;
         }
         self.collecting.is_submitted = true;

@@ -1,9 +1,9 @@
 //! Logs are trimmed for a command that was decided: who asks for it, when, and where a node trims by itself.
 
 use crate::views::{WINDOW, change, fill, of_view};
-use crate::world::{World, meta};
+use crate::world::{IMAGE_BYTES, LINK, World, meta};
 use quorate_ordering::Effect;
-use quorate_replica::{DiskRoom, Input, TrimHindrance};
+use quorate_replica::{DiskRoom, Input, PeerMessage, ReplicaMessage, TrimHindrance};
 use quorate_types::{
     Body, Command, Digest, Duration, Level, Levels, MemberChange, NodeId, Refusal, Slot, ViewNumber,
 };
@@ -124,6 +124,32 @@ fn nobody_asks_before_a_majority_holds_the_snapshot_or_for_what_is_trimmed() {
     world.pass(Duration::from_millis(2_500));
     assert_eq!(world.nodes[0].replica.status().stable, slot);
     assert_eq!(asked(&world), []);
+}
+
+/// The others decided the slot by votes that the leader has not heard. Claim rp-157.
+#[test]
+fn a_leader_asks_for_no_trim_of_slots_that_it_lacks() {
+    let mut twin = world(Level::COLLECTED);
+    let slot = checkpoint(&mut twin);
+    let digest = twin.nodes[1].replica.status().snapshot_digest.unwrap();
+    let mut world = world(Level::COLLECTED);
+    for from in [1, 2].map(NodeId) {
+        let report = ReplicaMessage::Durable {
+            slot,
+            digest,
+            bytes: IMAGE_BYTES,
+        };
+        let input = Input::Peer {
+            from,
+            link: LINK,
+            message: PeerMessage::Replica(report),
+        };
+        world.input(0, input);
+    }
+    assert_eq!(world.nodes[0].replica.status().stable, slot);
+    assert_eq!(asked(&world), []);
+    assert_eq!(checkpoint(&mut world), slot);
+    assert_eq!(asked(&world).len(), 1);
 }
 
 /// Claim rp-123.

@@ -9,7 +9,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quorate import _directory, _environment, _feed, _holders, _making, _names, _native, _reads, _steps
+from quorate import (
+    _directory,
+    _environment,
+    _feed,
+    _holders,
+    _importing,
+    _making,
+    _names,
+    _native,
+    _reads,
+    _steps,
+)
 from quorate._errors import NotReplicable
 
 if TYPE_CHECKING:
@@ -128,9 +139,10 @@ class Created:
             _steps.count(path)
         _environment.refuse_effects(False)
         try:
-            cls: type = _native.apart(
-                lambda: _native.outside_of_methods(lambda: _making.find_class(path, [_PLACE]))
-            )
+            with _importing.kept_from_ending():
+                cls: type = _native.apart(
+                    lambda: _native.outside_of_methods(lambda: _making.find_class(path, [_PLACE]))
+                )
         finally:
             _environment.refuse_effects(True)
         owner = _owner_of(cls)

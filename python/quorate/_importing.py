@@ -1,7 +1,8 @@
 """Modules that end the process that imports them.
 
 A command would end with such a module, and say nothing. So it has another process import the module
-first.
+first. A host that imports a module for an object that is created would end on every node: there the module
+gets an exception instead.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import importlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from typing import NoReturn
 
-from quorate import _native
+from quorate import _environment, _native
 
 _IMPORTED = b"imported"
 
@@ -53,6 +55,43 @@ def end_of_import(module: str) -> str | None:
     code = os.waitstatus_to_exitcode(status)
     how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
     return f"{how}, at {told.decode(errors='replace')}" if told else how
+
+
+class Ended(BaseException):
+    """What a module gets that ends its process while a host imports it."""
+
+    def __init__(self, how: str, place: str) -> None:
+        super().__init__(f"it ends its process {how}, at {place}: {WAY_OUT}")
+
+
+@contextlib.contextmanager
+def kept_from_ending() -> Iterator[None]:
+    """Have `os._exit` and `os.abort` raise `Ended` in this thread of this process."""
+    process, thread = _environment.real_pid(), threading.get_ident()
+    leave, abort = os._exit, os.abort
+    is_importing = True
+
+    def refuse(how: str) -> None:
+        if is_importing and (process, thread) == (_environment.real_pid(), threading.get_ident()):
+            caller = sys._getframe(2)
+            # Directories differ between the nodes, and what is told must not.
+            raise Ended(how, f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}")
+
+    # What imports them by name calls these ever after.
+    def told_leave(status: int) -> NoReturn:
+        refuse(f"with exit code {status}")
+        leave(status)
+
+    def told_abort() -> NoReturn:
+        refuse("by os.abort")
+        abort()
+
+    os._exit, os.abort = told_leave, told_abort
+    try:
+        yield
+    finally:
+        is_importing = False
+        os._exit, os.abort = leave, abort
 
 
 def _import(module: str, theirs: int) -> NoReturn:

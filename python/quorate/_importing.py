@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import select
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,11 +23,14 @@ _IMPORTED = b"imported"
 
 _TOLD_MAX = 4096
 
-WAY_OUT = 'remove what ends it, or keep it below `if __name__ == "__main__":`'
+IMPORT_SECONDS_MAX = 60.0
+"""A node waits as long for a host that imports its modules: no group starts with one that takes longer."""
+
+_WAY_OUT = 'or keep it below `if __name__ == "__main__":`'
 
 
 def end_of_import(module: str) -> str | None:
-    """How and where a process ends that imports the module; None where it goes on.
+    """How and where a process ends that imports the module, or that it never does; None where it goes on.
 
     >>> end_of_import("collections") is None
     True
@@ -42,6 +47,9 @@ def end_of_import(module: str) -> str | None:
         _native.die_with_parent(parent)
         _import(module, theirs)
     os.close(theirs)
+    has_ended = _ends_within(child, IMPORT_SECONDS_MAX)
+    if not has_ended:
+        os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     # What the module has started may have the other end still.
     os.set_blocking(ours, False)
@@ -52,16 +60,31 @@ def end_of_import(module: str) -> str | None:
     os.close(ours)
     if told == _IMPORTED:
         return None
+    if not has_ended:
+        message = f"importing {module!r} did not end within {IMPORT_SECONDS_MAX:g} s"
+        return f"{message}: remove what does not end, {_WAY_OUT}"
     code = os.waitstatus_to_exitcode(status)
     how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
-    return f"{how}, at {told.decode(errors='replace')}" if told else how
+    place = f", at {told.decode(errors='replace')}" if told else ""
+    return f"importing {module!r} ended the process {how}{place}: remove what ends it, {_WAY_OUT}"
+
+
+def _ends_within(child: int, seconds: float) -> bool:
+    """Whether a child process ends in that time."""
+    end = os.pidfd_open(child)
+    try:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(end)
 
 
 class Ended(BaseException):
     """What a module gets that ends its process while a host imports it."""
 
     def __init__(self, how: str, place: str) -> None:
-        super().__init__(f"it ends its process {how}, at {place}: {WAY_OUT}")
+        super().__init__(f"it ends its process {how}, at {place}: remove what ends it, {_WAY_OUT}")
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,6 +89,20 @@ def test_a_module_that_ends_its_process_is_named(command: str, ends: str, cause:
         where = "exit status: 3" if command == "up" else f"with exit code 3, at {tmp_path / 'quitter.py'}:4"
         assert where in done.stderr
         assert "quorate check" in done.stderr or "__main__" in done.stderr
+
+
+def test_a_module_whose_import_does_not_end_is_named_with_the_time_that_it_had(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("while True:\n    pass\n")
+    short = "from quorate import _commands, _importing; _importing.IMPORT_SECONDS_MAX = 0.5; import sys; "
+    command = [
+        sys.executable,
+        "-c",
+        f"{short}sys.exit(_commands.main(['lint', 'slow:Account', '-o', 'json']))",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False)
+    told = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, told["error"]) == (USAGE, "", "usage")
+    assert told["message"].startswith("importing 'slow' did not end within 0.5 s: remove what does not end")
 
 
 def test_a_module_that_ends_its_process_is_no_class_of_an_object_and_harms_no_host(tmp_path: Path) -> None:

@@ -216,6 +216,10 @@ class Host:
             told.append([_making.plain(name + _shown(cls, name)), kind, _making.plain(text)])
         return told
 
+    def not_read(self, target: Any, method: str) -> Exception:
+        """The error of a method, or an attribute, that does not run as a read."""
+        return _data_model.not_read(target, method)
+
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
         """The error of a method that is declared read-only and changed its object; names the attribute."""
         cls = type(target).__name__

@@ -67,6 +67,10 @@ class Created:
         self._reads[number] = frozenset(readonly)
         return code
 
+    def named(self, number: int, name: str) -> None:
+        """Tell the node the name of an object that was made."""
+        self._host.note_name(number, name)
+
     def _fit(self, path: str, arguments: bytes, readonly: list[str]) -> tuple[type, Any]:
         """A class, and an instance of which snapshots keep the state."""
         cls = self._class_at(path)
@@ -111,6 +115,8 @@ class Created:
     def classes_of(self, directory: _directory.Directory) -> dict[int, type]:
         """The classes of all objects of a directory, imported where they are not yet."""
         entries = directory._by_number()
+        for name, entry in directory._entries.items():
+            self.named(entry["number"], name)
         for path in directory._paths:
             self._know_again(path)
         classes = {}

@@ -29,11 +29,12 @@ pub struct StuckCallStatus {
 impl StuckCallStatus {
     pub(crate) fn new(stuck: &StuckCall, objects: &[ObjectSpec]) -> StuckCallStatus {
         let number = stuck.call.object.0;
-        let object = objects.get(number as usize);
+        let first = objects.get(number as usize).map(|object| &object.name);
+        let name = first.or(stuck.call.name.as_ref());
         let index = stuck.call.index;
         let place = stuck.call.slot.map(|slot| CallPlace { slot, index });
         StuckCallStatus {
-            object: object.map_or_else(|| number.to_string(), |object| object.name.clone()),
+            object: name.map_or_else(|| number.to_string(), String::clone),
             method: stuck.call.method.clone(),
             slot: place.map(|place| place.slot.0),
             index: place.map(|place| place.index),
@@ -113,6 +114,7 @@ mod tests {
                 slot: Some(Slot(12)),
                 index: 0,
                 object: ObjectId(0),
+                name: None,
                 method: "hang".to_owned(),
             },
             since: Duration::from_millis(8200),
@@ -135,5 +137,8 @@ mod tests {
         stuck.call.slot = None;
         let text = StuckCallStatus::new(&stuck, &[]).to_string();
         assert!(text.starts_with("the read 0.hang"), "{text}");
+        stuck.call.name = Some("hall/shelf-1".to_owned());
+        let text = StuckCallStatus::new(&stuck, &[]).to_string();
+        assert!(text.starts_with("the read hall/shelf-1.hang"), "{text}");
     }
 }

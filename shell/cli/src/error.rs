@@ -90,6 +90,15 @@ impl CliError {
         }
     }
 
+    /// The same error with what its exit code says to do, unless more is known: shown to people, too.
+    pub(crate) fn advise_as_usual(self) -> CliError {
+        let usual = self.usual_advice();
+        match self.advice {
+            Some(_) => self,
+            None => self.advise(usual),
+        }
+    }
+
     /// What to do about it, where that is more than the exit code says and the message does not say it.
     pub(crate) fn more_advice(&self) -> Option<&str> {
         let advice = self.advice.as_deref()?;

@@ -51,6 +51,32 @@ fn a_second_group_in_a_directory_is_refused_and_others_of_the_machine_see_nothin
 }
 
 #[test]
+fn another_object_than_that_of_the_directory_is_refused_before_it_is_tried() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_str().unwrap();
+    Group::start(&["--dir", dir]).stop();
+    let refused = |words: &[&str], why: &str| {
+        let refused = run(&[&["up"], words, &["--dir", dir]].concat());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(7), "{said}");
+        assert!(said.contains(why), "{said}");
+    };
+    refused(&["absent:Account"], "it replicates rust:counter");
+    refused(
+        &["rust:counter", "--args", "[1]"],
+        "its object was made without --args and --kwargs",
+    );
+    let class = "class = \"rust:counter\"";
+    let with_arguments = format!("{class}\nargs = '[\"A-1\", 100]'");
+    let changed = config(home.path(), 1).replace(class, &with_arguments);
+    std::fs::write(home.path().join("node-1.toml"), changed).unwrap();
+    refused(
+        &["rust:counter"],
+        r#"its object was made with --args '["A-1", 100]'"#,
+    );
+}
+
+#[test]
 fn another_port_than_that_of_the_directory_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().to_str().unwrap();

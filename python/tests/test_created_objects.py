@@ -100,6 +100,13 @@ def test_an_object_is_not_got_as_another_class(group: quorate.Group, nodes: Loca
     asyncio.run(with_a_loop())
 
 
+def test_what_is_no_class_is_refused_before_anything_is_sent(group: quorate.Group) -> None:
+    with pytest.raises(TypeError, match="give a class or MODULE:CLASS, not a function"):
+        group.create(lambda: 1, "made")
+    with pytest.raises(TypeError, match="give a class or MODULE:CLASS, not a int"):
+        cast(Any, group).get_or_create(3, "made")
+
+
 def test_of_a_class_that_is_not_imported_nobody_knows_what_derives_it(group: quorate.Group) -> None:
     cast(Any, group).create("depot_class:Depot", "depot")
     assert "depot_class" not in sys.modules

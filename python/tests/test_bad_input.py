@@ -123,13 +123,18 @@ def test_a_module_that_ends_its_process_is_no_class_of_an_object_and_harms_no_ho
             exit_code, complaint = quorate_says(*words)
             place = f"importing '{module}': it ends its process {how}, at {module}.py:3: remove what ends it"
             assert (exit_code, place in complaint, "nothing was created" in complaint) == (FAILED, True, True)
+        assert [child_of(node["pid"]) for node in ready["nodes"]] == hosts
+        (tmp_path / "breaker.py").write_text(f"import ctypes\n\nctypes.string_at(0)\n{account}")
+        words = ["object", "create", "one", "breaker:Account", "--endpoint", endpoint]
+        exit_code, complaint = quorate_says(*words)
+        told = "importing or constructing breaker:Account ended every process that did it"
+        assert (exit_code, told in complaint, "`quorate check breaker" in complaint) == (FAILED, True, True)
         with quorate.group(endpoint, timeout=SECONDS) as objects:
             with pytest.raises(quorate.NotReplicable, match=r"with exit code 3, at quitter\.py:3"):
                 objects.create("quitter:Account", "one")  # type: ignore[arg-type]
             assert list(objects.objects()) == ["Account"]
         with quorate.connect(endpoint, timeout=SECONDS) as it:
             assert it.add() == 2
-        assert [child_of(node["pid"]) for node in ready["nodes"]] == hosts
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 
 use crate::poison_call::skip_command;
 use quorate_host::{StuckCall, StuckUntil};
-use quorate_types::{CallPlace, ObjectSpec};
+use quorate_types::{CallPlace, ObjectId, ObjectSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -29,12 +29,17 @@ pub struct StuckCallStatus {
 impl StuckCallStatus {
     pub(crate) fn new(stuck: &StuckCall, objects: &[ObjectSpec]) -> StuckCallStatus {
         let number = stuck.call.object.0;
-        let first = objects.get(number as usize).map(|object| &object.name);
-        let name = first.or(stuck.call.name.as_ref());
+        let name = match stuck.call.object {
+            ObjectId::DIRECTORY => Some("directory"),
+            _ => objects
+                .get(number as usize)
+                .map(|object| &*object.name)
+                .or(stuck.call.name.as_deref()),
+        };
         let index = stuck.call.index;
         let place = stuck.call.slot.map(|slot| CallPlace { slot, index });
         StuckCallStatus {
-            object: name.map_or_else(|| number.to_string(), String::clone),
+            object: name.map_or_else(|| number.to_string(), str::to_owned),
             method: stuck.call.method.clone(),
             slot: place.map(|place| place.slot.0),
             index: place.map(|place| place.index),
@@ -99,7 +104,7 @@ impl fmt::Display for StuckCallStatus {
 mod tests {
     use super::*;
     use quorate_host::RunningCall;
-    use quorate_types::{ObjectId, Slot};
+    use quorate_types::Slot;
     use std::time::Duration;
 
     #[test]
@@ -140,5 +145,8 @@ mod tests {
         stuck.call.name = Some("hall/shelf-1".to_owned());
         let text = StuckCallStatus::new(&stuck, &[]).to_string();
         assert!(text.starts_with("the read hall/shelf-1.hang"), "{text}");
+        stuck.call.object = ObjectId::DIRECTORY;
+        let text = StuckCallStatus::new(&stuck, &[]).to_string();
+        assert!(text.starts_with("the read directory.hang"), "{text}");
     }
 }

@@ -194,6 +194,10 @@ impl CliError {
             NodeError::Descriptors { .. } => {
                 "raise the limit: ulimit -n, or LimitNOFILE= of its service"
             }
+            NodeError::Config { path, .. } if !path.exists() => {
+                "name the configuration of the node; one that is lost is that of another member with other node, dir, listen, admin and \
+                 certificates"
+            }
             NodeError::Config { .. } | NodeError::Identity(_) | NodeError::Tls(_) => {
                 "correct the configuration of the node"
             }

@@ -77,6 +77,28 @@ fn another_object_than_that_of_the_directory_is_refused_before_it_is_tried() {
 }
 
 #[test]
+fn a_configuration_that_is_lost_is_named_with_how_it_comes_back() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_str().unwrap();
+    Group::start(&["--dir", dir]).stop();
+    let lost = home.path().join("node-2.toml");
+    std::fs::remove_file(&lost).unwrap();
+    for words in [
+        &["up", "rust:counter", "--dir", dir][..],
+        &["node", "run", "--config", lost.to_str().unwrap()],
+    ] {
+        let refused = run(words);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("node-2.toml: No such file"), "{said}");
+        assert!(
+            said.contains("is that of another member with other node, dir"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn another_port_than_that_of_the_directory_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().to_str().unwrap();

@@ -9,7 +9,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quorate import _directory, _environment, _feed, _holders, _making, _names, _native, _reads, _steps
+from quorate import (
+    _directory,
+    _environment,
+    _feed,
+    _holders,
+    _importing,
+    _making,
+    _names,
+    _native,
+    _reads,
+    _steps,
+)
 from quorate._errors import NotReplicable
 
 if TYPE_CHECKING:
@@ -56,6 +67,10 @@ class Created:
         self._reads[number] = frozenset(readonly)
         return code
 
+    def named(self, number: int, name: str) -> None:
+        """Tell the node the name of an object that was made."""
+        self._host.note_name(number, name)
+
     def _fit(self, path: str, arguments: bytes, readonly: list[str]) -> tuple[type, Any]:
         """A class, and an instance of which snapshots keep the state."""
         cls = self._class_at(path)
@@ -100,6 +115,8 @@ class Created:
     def classes_of(self, directory: _directory.Directory) -> dict[int, type]:
         """The classes of all objects of a directory, imported where they are not yet."""
         entries = directory._by_number()
+        for name, entry in directory._entries.items():
+            self.named(entry["number"], name)
         for path in directory._paths:
             self._know_again(path)
         classes = {}
@@ -128,9 +145,10 @@ class Created:
             _steps.count(path)
         _environment.refuse_effects(False)
         try:
-            cls: type = _native.apart(
-                lambda: _native.outside_of_methods(lambda: _making.find_class(path, [_PLACE]))
-            )
+            with _importing.kept_from_ending():
+                cls: type = _native.apart(
+                    lambda: _native.outside_of_methods(lambda: _making.find_class(path, [_PLACE]))
+                )
         finally:
             _environment.refuse_effects(True)
         owner = _owner_of(cls)

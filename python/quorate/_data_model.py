@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from quorate import _native, _options
-from quorate._errors import NoSuchMethod, StoredMethod
+from quorate._errors import NoSuchMethod, NotReadOnly, StoredMethod
 
 COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
@@ -136,13 +136,38 @@ def way_of(cls: type, name: str) -> Callable[..., Any] | None:
     return None if has and kind_of(cls, name) == "method" else _caller_of(cls, name)
 
 
+def not_read(target: Any, name: str) -> NoSuchMethod | NotReadOnly:
+    """Why a name is not read: what it stands for may change the object, or is no method and was called."""
+    cls = type(target)
+    kind = "method" if name.startswith(".") else kind_of(cls, name)
+    # What computes an attribute may change the object, so it is not asked.
+    if isinstance(_found(cls, name)[1], property):
+        return NoSuchMethod(f"`{name}` of {cls.__name__} is a property: read it, in a shell as `.{name}`")
+    if kind == "plain" and not hasattr(target, name):
+        return NoSuchMethod(f"{cls.__name__} has no public method `{name}`")
+    if kind == "plain" and not callable(getattr(target, name)):
+        return NoSuchMethod(_not_called(cls, name))
+    told = f"`{name}` of {cls.__name__} is not declared read-only, and not shown to be"
+    told += " (`quorate check` says why)"
+    if name.startswith("."):
+        return NotReadOnly(f"{told}: read it without a level, or mark its property with @quorate.readonly")
+    way_out = "call it instead, or mark it with @quorate.readonly or name it in the class's __quorate_reads__"
+    return NotReadOnly(f"{told}: {way_out} if it changes nothing")
+
+
+def _not_called(cls: type, name: str) -> str:
+    return f"`{name}` of {cls.__name__} is not a method: read the attribute, in a shell as `.{name}`"
+
+
 def _caller_of(cls: type, name: str) -> Callable[..., Any]:
     """What calls a function that the instance has, or that an attribute gives: `machine.go()`."""
 
     def call(target: Any, /, *args: Any, **kwargs: Any) -> Any:
         member = _attribute(target, name, kind_of(cls, name), "method")
-        if not callable(member) or isinstance(member, type):
+        if isinstance(member, type):
             raise NoSuchMethod(f"`{name}` of {cls.__name__} is not a method")
+        if not callable(member):
+            raise NoSuchMethod(_not_called(cls, name))
         return member(*args, **kwargs)
 
     return call

@@ -50,6 +50,9 @@ class Maker(Protocol):
     def make(self, number: int, path: str, arguments: bytes, readonly: list[str]) -> str:
         """Make an object, and say what its code is. Raises what is wrong, and has done nothing then."""
 
+    def named(self, number: int, name: str) -> None:
+        """Tell the node the name of an object that was made."""
+
     def drop(self, number: int) -> None:
         """Let go of an object."""
 
@@ -121,6 +124,7 @@ class Directory:
         self._last = number
         made = {"number": number, "class": path, "code": code, "reads": reads}
         self._entries[name] = {**made, "arguments": arguments, "readonly": readonly, "expiry": expiry}
+        maker.named(number, name)
         return _place(made)
 
     def drop(self, name: str) -> None:

@@ -13,6 +13,7 @@
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
     │       ├── NotFound           (also LookupError)     no such object
     │       ├── NameTaken          (also ValueError)      the group has another object of that name
+    │       ├── OtherClass         (also TypeError)       the object is of another class than was asked for
     │       ├── NotReplicable      (also TypeError)       no object can be created so
     │       ├── NotReadOnly        a method that is not known to be read-only, or wrote, was read
     │       ├── OtherCluster       another cluster answers at the addresses: connect anew if you mean it
@@ -153,6 +154,14 @@ class NameTaken(Refused, ValueError):
     """The group has another object of that name already.
 
     >>> NameTaken.executed, NameTaken.retry
+    (False, False)
+    """
+
+
+class OtherClass(Refused, TypeError):
+    """The object is of another class than the one that was asked for.
+
+    >>> OtherClass.executed, OtherClass.retry
     (False, False)
     """
 
@@ -490,6 +499,7 @@ for _class in (
     StoredMethod,
     NotFound,
     NameTaken,
+    OtherClass,
     NotReplicable,
     NotReadOnly,
     OtherCluster,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import os
+import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
@@ -12,7 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 from quorate import _names, _native, _spans
 from quorate._connect import CONNECT_SECONDS, SESSION_SECONDS, AsyncProxy, check_class, session_options
 from quorate._directory import NUMBER, Directory
-from quorate._errors import QuorateError
+from quorate._errors import OtherClass, QuorateError
 from quorate._futures import loop_end
 from quorate._local import class_path
 from quorate._options import Level, Options, Tls, level_of
@@ -95,8 +97,13 @@ class Group:
     @overload
     def get(self, name: str) -> Any: ...
     def get(self, name: str, cls: type[Any] | None = None) -> Any:
-        """Return the proxy of an object. Raises NotFound when the group has none of that name."""
-        return self._proxy(self._directory.find(name), name, cls)
+        """Return the proxy of an object; `cls` gives editors and type checkers its methods.
+
+        Raises NotFound when the group has none of that name, and OtherClass when it is not of that class.
+        """
+        found = self._directory.find(name)
+        _expect(cls, found[1], name)
+        return self._proxy(found, name, cls)
 
     def drop(self, name: str) -> None:
         """Drop an object with its state. Calls that wait at it raise ObjectDropped, later ones NotFound."""
@@ -204,8 +211,9 @@ class AsyncGroup:
         return await self._create(cls, name, (args, kwargs), is_new=False)
 
     async def get(self, name: str, cls: type | None = None) -> Any:
-        """Return the proxy of an object. Raises NotFound when the group has none of that name."""
+        """Return the proxy of an object; see `Group.get`."""
         found = await self._directory.find(name)
+        _expect(cls, found[1], name)
         return self._proxy(found, cls)
 
     async def drop(self, name: str) -> None:
@@ -288,6 +296,28 @@ def agroup(
     check_class(None, timeout)
     session = session_options(session_timeout, session_on_disconnect, resume)
     return AsyncGroup(endpoint, timeout, tls, session)
+
+
+def _expect(cls: Any, path: str, name: str) -> None:
+    """Raise OtherClass unless an object of the class at `path`, MODULE:CLASS, may be meant by `cls`.
+
+    Meant by its name is the class itself, and one that `quorate proxy` wrote of it. An abstract class, a
+    protocol and a base class of a class that is imported here say what the object can do.
+    """
+    asked = _names.class_of(cls)
+    module, _, given = path.partition(":")
+    qualified = given.partition("[")[0]
+    if not isinstance(asked, type) or module == "rust" or asked.__name__ == qualified.rpartition(".")[2]:
+        return
+    found: Any = sys.modules.get(module)
+    for step in qualified.split("."):
+        found = getattr(found, step, None)
+    is_one = isinstance(found, type) and asked in found.__mro__
+    if is_one or inspect.isabstract(asked) or getattr(asked, "_is_protocol", False):
+        return
+    told = f"the object {name!r} is a {path}, and no {asked.__module__}:{asked.__qualname__}"
+    told += f": give its own class, or none; import {module} before if that derives it"
+    raise OtherClass(told if found is None else told.partition("; import")[0])
 
 
 def _of_group(endpoint: str) -> str:

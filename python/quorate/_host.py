@@ -58,6 +58,9 @@ VERSION = 10
 NOTE_AT, NOTE_BYTES_MAX = 64, 1024
 """Where in the activity it is noted what is done to make an object, and in how many bytes."""
 
+NAMES_AT, NAMES_MAX, NAME_BYTES = 4096, 16_384, 264
+"""Where in the activity names of created objects begin, how many there may be, and in how many bytes each."""
+
 DESCRIPTORS_MAX = 1024
 """Files that objects and their modules may hold open."""
 
@@ -155,6 +158,14 @@ class Host:
             note = f"{name}\0{doing}\0".encode(errors="backslashreplace")
             os.pwrite(self._activity, note[:NOTE_BYTES_MAX].ljust(NOTE_BYTES_MAX, b"\0"), NOTE_AT)
 
+    def note_name(self, number: int, name: str) -> None:
+        """Tell the node what an object is called that was created while the group runs."""
+        if self._activity is not None:
+            note = number.to_bytes(8, sys.byteorder) + name.encode()
+            os.pwrite(
+                self._activity, note.ljust(NAME_BYTES, b"\0"), NAMES_AT + number % NAMES_MAX * NAME_BYTES
+            )
+
     def warn(self, text: str) -> None:
         """Tell the node's log."""
         self._tell(f"warning: {text}")
@@ -215,6 +226,10 @@ class Host:
             text = (inspect.getdoc(method) or "").partition("\n")[0]
             told.append([_making.plain(name + _shown(cls, name)), kind, _making.plain(text)])
         return told
+
+    def not_read(self, target: Any, method: str) -> Exception:
+        """The error of a method, or an attribute, that does not run as a read."""
+        return _data_model.not_read(target, method)
 
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
         """The error of a method that is declared read-only and changed its object; names the attribute."""

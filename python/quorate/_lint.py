@@ -386,7 +386,7 @@ def class_of(path: str, paths: list[str]) -> type:
     module, colon, _ = path.partition(":")
     ended = _importing.end_of_import(module) if colon else None
     if ended is not None:
-        raise LookupError(f"importing {module!r} ended the process {ended}: {_importing.WAY_OUT}")
+        raise LookupError(ended)
     try:
         return _making.find_class(path, paths)
     except _making.Unfit as unfit:

@@ -151,7 +151,7 @@ def find_class(path: str) -> type:
 def class_path(cls: type) -> str:
     """MODULE:CLASS of a class that other processes can import."""
     if not isinstance(cls, type):
-        raise TypeError(f"quorate.local takes a class or MODULE:CLASS, not {type(cls).__name__}")
+        raise TypeError(f"give a class or MODULE:CLASS, not a {type(cls).__name__}")
     if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
         raise QuorateError(f"{cls.__qualname__} cannot be imported by the nodes: move it to a module")
     return f"{cls.__module__}:{cls.__qualname__}"

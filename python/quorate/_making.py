@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quorate import _callables, _environment, _names, _native, _outside, _sources, _state
+from quorate import _callables, _environment, _importing, _names, _native, _outside, _sources, _state
 from quorate._errors import MalformedValue
 
 T = TypeVar("T")
@@ -74,6 +74,8 @@ def find_class(path: str, paths: list[str]) -> type:
                 f"module {module_name!r} needs {error.name!r}, which is not installed for {sys.executable}"
             )
         raise Unfit("module", reason) from error
+    except _importing.Ended as error:
+        raise Unfit("module", f"importing {module_name!r}: {error}") from error
     except BaseException as error:
         raise Unfit("module", f"importing {module_name!r} raised {one_line(error)}") from error
     found: Any = module

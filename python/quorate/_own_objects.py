@@ -85,9 +85,7 @@ class OwnObjects:
         method = _native.loads(payload)[0]
         kind = self._kind(target, method)
         if not kind:
-            reason = f"`{method}` of {self._cls.__name__} is not declared read-only, and not shown to be"
-            advice = "call it instead, or mark it with @quorate.readonly if it changes nothing"
-            return self._raised(NotReadOnly(f"{reason} (`quorate check` says why): {advice}"))
+            return self._raised(_data_model.not_read(target, method))
         before = _native.dump_state(target)
         with self._inside(wall_ns, 0, 0, 0):
             outcome = self._call(target, payload)

@@ -23,6 +23,12 @@ class Numbers:
     def every(self) -> Every:
         return Every(self.items)
 
+    @property
+    def counted(self) -> int:
+        """How often it was asked for, and more."""
+        self.limit += 1
+        return self.limit
+
 
 class Every:
     """A view that may be called, as networkx has them."""

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,13 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     options = ["--port", "0", "--dir", str(directory / "data")]
     with _local.start_group("rust:counter", options, directory) as ready:
         yield Running(ready["endpoint"].rsplit("/", 1)[0], directory / "data", ready["nodes"])
+
+
+def child_of(node: int) -> str:
+    """The number of a node's host process."""
+    tasks = Path(f"/proc/{node}/task").glob("*/children")
+    (child,) = [child for task in tasks for child in task.read_text().split()]
+    return child
 
 
 def quorate_says(*words: str) -> tuple[int, str]:
@@ -81,6 +89,52 @@ def test_a_module_that_ends_its_process_is_named(command: str, ends: str, cause:
         where = "exit status: 3" if command == "up" else f"with exit code 3, at {tmp_path / 'quitter.py'}:4"
         assert where in done.stderr
         assert "quorate check" in done.stderr or "__main__" in done.stderr
+
+
+def test_a_module_whose_import_does_not_end_is_named_with_the_time_that_it_had(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("while True:\n    pass\n")
+    short = "from quorate import _commands, _importing; _importing.IMPORT_SECONDS_MAX = 0.5; import sys; "
+    command = [
+        sys.executable,
+        "-c",
+        f"{short}sys.exit(_commands.main(['lint', 'slow:Account', '-o', 'json']))",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False)
+    told = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, told["error"]) == (USAGE, "", "usage")
+    assert told["message"].startswith("importing 'slow' did not end within 0.5 s: remove what does not end")
+
+
+def test_a_module_that_ends_its_process_is_no_class_of_an_object_and_harms_no_host(tmp_path: Path) -> None:
+    account = "class Account:\n    def __init__(self):\n        self.calls = 0\n\n"
+    account += "    def add(self):\n        self.calls += 1\n        return self.calls\n"
+    (tmp_path / "sound.py").write_text(account)
+    ends = {"quitter": "import os\n\nos._exit(3)\n", "aborter": "from os import abort\n\nabort()\n"}
+    for module, source in ends.items():
+        (tmp_path / f"{module}.py").write_text(source + account)
+    options = ["--port", "0", "--persist", "memory"]
+    with _local.start_group("sound:Account", options, tmp_path) as ready:
+        endpoint = ready["endpoint"]
+        with quorate.connect(endpoint, timeout=SECONDS) as it:
+            assert it.add() == 1
+        hosts = [child_of(node["pid"]) for node in ready["nodes"]]
+        for module, how in (("quitter", "with exit code 3"), ("aborter", "by os.abort")):
+            words = ["object", "create", "one", f"{module}:Account", "--endpoint", endpoint]
+            exit_code, complaint = quorate_says(*words)
+            place = f"importing '{module}': it ends its process {how}, at {module}.py:3: remove what ends it"
+            assert (exit_code, place in complaint, "nothing was created" in complaint) == (FAILED, True, True)
+        assert [child_of(node["pid"]) for node in ready["nodes"]] == hosts
+        (tmp_path / "breaker.py").write_text(f"import ctypes\n\nctypes.string_at(0)\n{account}")
+        words = ["object", "create", "one", "breaker:Account", "--endpoint", endpoint]
+        exit_code, complaint = quorate_says(*words)
+        told = "importing or constructing breaker:Account ended every process that did it"
+        assert (exit_code, told in complaint, "`quorate check breaker" in complaint) == (FAILED, True, True)
+        with quorate.group(endpoint, timeout=SECONDS) as objects:
+            with pytest.raises(quorate.NotReplicable, match=r"with exit code 3, at quitter\.py:3"):
+                objects.create("quitter:Account", "one")  # type: ignore[arg-type]
+            assert list(objects.objects()) == ["Account"]
+        with quorate.connect(endpoint, timeout=SECONDS) as it:
+            assert it.add() == 2
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,8 @@ def test_memory_that_does_not_suffice_for_a_constructor_is_no_outcome() -> None:
 def test_declared_reads_are_known_after_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_directory.Directory, "maker", None)
     warned: list[str] = []
-    host: Any = types.SimpleNamespace(warn=warned.append)
+    named: dict[int, str] = {}
+    host: Any = types.SimpleNamespace(warn=warned.append, note_name=named.__setitem__)
     created = _created.Created(host, {"objects": [], "snapshots": True})
     entry = {"number": 1 << 16, "class": "attack_classes:Holder", "code": "other", "readonly": ["look"]}
     directory = _directory.Directory()
@@ -262,6 +263,7 @@ def test_declared_reads_are_known_after_a_restore(monkeypatch: pytest.MonkeyPatc
     directory._paths = ["attack_classes:Holder", "gone:Class"]
     try:
         assert created.classes_of(directory) == {1 << 16: Holder}
+        assert named == {1 << 16: "name"}
     finally:
         _environment.refuse_effects(False)
     assert created.is_read(1 << 16, "look")

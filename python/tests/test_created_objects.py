@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import pytest
 from patience import PATIENCE_S, until
@@ -14,6 +15,7 @@ from shelf_classes import OtherShelf, Shelf, Unkept
 
 import quorate
 from quorate import LocalGroup, _directory, _local
+from quorate.objects import Queue
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,52 @@ def test_objects_and_their_waiting_calls_survive_killed_leaders_and_late_replica
     assert [shelf.look() for shelf in shelves] == [[]] * 5
     until(lambda: None not in map(nodes.status, nodes.nodes))
     assert nodes.compare().is_equal
+
+
+class Puts(Protocol):
+    """What a shelf can do, said where its class need not be."""
+
+    def put(self, thing: str) -> int: ...
+
+
+def test_an_object_is_not_got_as_another_class(group: quorate.Group, nodes: LocalGroup[Shelf]) -> None:
+    group.create(Shelf, "s").put("hat")
+    said = "'s' is a shelf_classes:Shelf, and no quorate.objects.+:Queue: give its own class, or none$"
+    with pytest.raises(quorate.OtherClass, match=said) as refused:
+        group.get("s", Queue)
+    assert refused.value.executed is False
+    with pytest.raises(
+        quorate.OtherClass, match=f"'Shelf' is a shelf_classes:Shelf, and no .+:{OtherShelf.__name__}"
+    ):
+        group.get("Shelf", OtherShelf)
+    # A class of its name may be written by `quorate proxy`, others say what the object can do.
+    for meant in (type("Shelf", (), {}), object):
+        group.get("s", meant)
+    assert group.get("s").put("coat") == group.get("s", Shelf).put("hat") - 1
+    shelf: Puts = group.get("s", cast(Any, Puts))
+    assert shelf.put("coat") == 4
+
+    async def with_a_loop() -> None:
+        async with quorate.agroup(nodes.endpoint, timeout=PATIENCE_S) as others:
+            with pytest.raises(quorate.OtherClass, match=said):
+                await others.get("s", Queue)
+            assert await (await others.get("s", Shelf)).look()
+
+    asyncio.run(with_a_loop())
+
+
+def test_what_is_no_class_is_refused_before_anything_is_sent(group: quorate.Group) -> None:
+    with pytest.raises(TypeError, match="give a class or MODULE:CLASS, not a function"):
+        group.create(lambda: 1, "made")
+    with pytest.raises(TypeError, match="give a class or MODULE:CLASS, not a int"):
+        cast(Any, group).get_or_create(3, "made")
+
+
+def test_of_a_class_that_is_not_imported_nobody_knows_what_derives_it(group: quorate.Group) -> None:
+    cast(Any, group).create("depot_class:Depot", "depot")
+    assert "depot_class" not in sys.modules
+    with pytest.raises(quorate.OtherClass, match=r"or none; import depot_class before if .+$"):
+        group.get("depot", Shelf)
 
 
 def test_a_name_is_taken_once_and_got_by_those_who_ask_for_the_same(group: quorate.Group) -> None:
@@ -256,6 +304,9 @@ class Workshop:
     def make(self, *_: Any) -> str:
         """Without code."""
         return ""
+
+    def named(self, number: int, name: str) -> None:
+        """Nobody asks."""
 
     def drop(self, number: int) -> None:
         """Nothing was made."""

@@ -65,6 +65,25 @@ def test_an_endless_call_is_named_everywhere_and_skipped(tmp_path: Path) -> None
     assert "Wallet" in line and "hang" in line and "since_ms" in line and "--call-timeout" in line
 
 
+def test_an_endless_call_of_a_created_object_is_named_also_after_a_start_from_a_snapshot(
+    tmp_path: Path,
+) -> None:
+    options = ["--dir", str(tmp_path), "--port", "0", "--call-timeout", "2", "--nodes", "1"]
+    for is_new in (True, False):
+        with (
+            _local.start_group("subjects:Wallet", options, HERE) as ready,
+            quorate.group(ready["endpoint"], timeout=60) as group,
+        ):
+            wallet = group.create(Wallet, "hall/wallet") if is_new else group.get("hall/wallet", Wallet)
+            skipped = quorate.submit(wallet.hang)
+            while "the call hall/wallet.hang of slot" not in status(ready["endpoint"]):
+                assert not skipped.done(), "it was over before it was told"
+            with pytest.raises(quorate.MethodSkipped):
+                skipped.result(timeout=60)
+            command = [_local.program(), "snapshot", "--endpoint", ready["endpoint"]]
+            subprocess.run(command, check=True, capture_output=True)
+
+
 def test_an_endless_read_is_answered_and_its_host_goes_on(tmp_path: Path) -> None:
     options = ["--dir", str(tmp_path), "--port", "0", "--call-timeout", "2"]
     with (

@@ -45,7 +45,7 @@ def test_every_public_name_has_a_docstring_with_an_example() -> None:
 def test_errors_form_one_tree_that_tells_whether_a_call_was_executed() -> None:
     errors = [getattr(quorate, n) for n in quorate.__all__ if isinstance(getattr(quorate, n), type)]
     errors = [e for e in errors if issubclass(e, BaseException)]
-    assert len(errors) == 36
+    assert len(errors) == 37
     for error in errors:
         assert issubclass(error, quorate.QuorateError)
         assert error.fault in ("caller", "service", "method")

@@ -43,3 +43,26 @@ def test_methods_that_are_made_when_they_are_asked_for_are_called() -> None:
         command = [_local.program(), "call", "--endpoint", endpoint.rpartition("/")[0], "Triggered", "to_new"]
         assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "true"
         assert proxy.state == "new"
+
+
+def test_an_attribute_that_is_called_or_read_like_a_method_says_how_it_is_read() -> None:
+    with quorate.local(Numbers, nodes=1) as numbers:
+        endpoint = flow_of(numbers).origin.endpoint.rpartition("/")[0]  # type: ignore[union-attr]
+
+        def complaint(*words: str) -> str:
+            command = [_local.program(), "call", "--endpoint", endpoint, *words]
+            return subprocess.run(command, check=False, capture_output=True, text=True).stderr
+
+        for name, kind in (("limit", "not a method: read the attribute"), ("every", "a property: read it")):
+            told = complaint("--read", "confirmed", "Numbers", name)
+            assert f"`{name}` of Numbers is {kind}, in a shell as `.{name}`" in told
+            assert "readonly" not in told
+        assert "Numbers has no public method `absent`" in complaint(
+            "--read", "confirmed", "Numbers", "absent"
+        )
+        assert "in a shell as `.limit`" in complaint("Numbers", "limit")
+        assert complaint("--read", "confirmed", "Numbers", ".limit") == ""
+        told = complaint("--read", "confirmed", "Numbers", "index", "2")
+        assert "mark it with @quorate.readonly" in told
+        told = complaint("--read", "confirmed", "Numbers", ".counted")
+        assert "read it without a level, or mark its property with @quorate.readonly" in told

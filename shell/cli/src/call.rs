@@ -106,7 +106,7 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
             )));
         }
     };
-    let is_unknown = is_raised(&outcome, "quorate.NoSuchMethod");
+    let is_unknown = is_raised(&outcome, methods::NO_SUCH_METHOD);
     let result = result_of(outcome, method).map_err(|error| match is_unknown {
         true => methods::unknown(error, &client, object, method),
         false => error,

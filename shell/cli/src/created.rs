@@ -9,8 +9,8 @@ use crate::print;
 use crate::seconds;
 use crate::table::table;
 use clap::Args;
-use quorate_client::{Client, Operation};
-use quorate_types::{ObjectId, ReadLevel};
+use quorate_client::{Answer, Client, Operation};
+use quorate_types::{ObjectId, Outcome, ReadLevel};
 use quorate_wire::value::{self, Value};
 
 /// Create an object in a group that runs.
@@ -119,11 +119,27 @@ pub(crate) fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
         Value::Text(args.class.clone()),
         Value::Bytes(arguments.to_vec()),
     ];
-    let created = args.directory.call("create", &question, &options)?;
+    let operation = Operation::Call {
+        object: ObjectId::DIRECTORY,
+        payload: payload("create", &question, &options)?,
+    };
+    let created = match args.directory.answer(operation)? {
+        Answer::Called(Outcome::Skipped) => return Err(ends_its_hosts(&args.class)),
+        answer => call::result_of_answer(answer, "create")?,
+    };
     if as_json {
         return print::line(serde_json::json!({"name": args.name, "number": number_of(&created)}));
     }
     print::line(&args.name)
+}
+
+/// The error of a class that no process outlives.
+fn ends_its_hosts(class: &str) -> CliError {
+    let text = format!(
+        "importing or constructing {class} ended every process that did it, or ran into --call-timeout: the group skipped the call, \
+         and nothing was created"
+    );
+    CliError::failed(text).advise(format!("`quorate check {class}` says more"))
 }
 
 /// Runs `object list`.
@@ -238,10 +254,13 @@ impl DirectoryArgs {
     }
 
     fn ask(&self, operation: Operation, method: &str) -> Result<Value, CliError> {
+        call::result_of_answer(self.answer(operation)?, method)
+    }
+
+    fn answer(&self, operation: Operation) -> Result<Answer, CliError> {
         let access: GroupAccess = self.group.read()?;
         let client = access.connect(seconds::duration(self.timeout))?;
-        let answer = client.perform(operation).map_err(CliError::call)?;
-        call::result_of_answer(answer, method)
+        client.perform(operation).map_err(CliError::call)
     }
 }
 

@@ -90,6 +90,15 @@ impl CliError {
         }
     }
 
+    /// The same error with what its exit code says to do, unless more is known: shown to people, too.
+    pub(crate) fn advise_as_usual(self) -> CliError {
+        let usual = self.usual_advice();
+        match self.advice {
+            Some(_) => self,
+            None => self.advise(usual),
+        }
+    }
+
     /// What to do about it, where that is more than the exit code says and the message does not say it.
     pub(crate) fn more_advice(&self) -> Option<&str> {
         let advice = self.advice.as_deref()?;
@@ -184,6 +193,10 @@ impl CliError {
             NodeError::DirectoryRemoved { .. } => "start it with --remake",
             NodeError::Descriptors { .. } => {
                 "raise the limit: ulimit -n, or LimitNOFILE= of its service"
+            }
+            NodeError::Config { path, .. } if !path.exists() => {
+                "name the configuration of the node; one that is lost is that of another member with other node, dir, listen, admin and \
+                 certificates"
             }
             NodeError::Config { .. } | NodeError::Identity(_) | NodeError::Tls(_) => {
                 "correct the configuration of the node"

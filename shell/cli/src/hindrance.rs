@@ -16,11 +16,16 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 
 /// The error of a call without an answer, with what holds the group up, if the nodes know it.
 pub(crate) fn explained(error: CliError, endpoint: &Endpoint, tls: Option<&TlsClient>) -> CliError {
-    let mut told = error;
+    let told = error;
     let is_unanswered = matches!(told.code, code::NO_QUORUM | code::OUTCOME_UNKNOWN);
     if !is_unanswered || told.more_advice().is_some() {
         return told;
     }
+    hindered(told, endpoint, tls).advise_as_usual()
+}
+
+fn hindered(error: CliError, endpoint: &Endpoint, tls: Option<&TlsClient>) -> CliError {
+    let mut told = error;
     if let Some(unserved) = unserved::unserved(endpoint, tls) {
         told.text = format!("{}: {}", told.text, unserved.text);
         if let Some(to_do) = unserved.more_advice() {
@@ -59,7 +64,7 @@ fn hindrance(document: &Value) -> Option<Hindrance> {
         });
     }
     let Some(frozen) = nodes.iter().find_map(|node| node["frozen"].as_u64()) else {
-        return missing(nodes).map(|why| Hindrance { why, to_do: None });
+        return missing(nodes);
     };
     let drift = nodes
         .iter()
@@ -75,7 +80,7 @@ fn hindrance(document: &Value) -> Option<Hindrance> {
 }
 
 /// The nodes that do not answer.
-fn missing(nodes: &[Value]) -> Option<String> {
+fn missing(nodes: &[Value]) -> Option<Hindrance> {
     let down: Vec<String> = (nodes.iter().filter(|node| node["up"] == false))
         .map(|node| {
             let address = node["address"].as_str().unwrap_or_default();
@@ -88,19 +93,34 @@ fn missing(nodes: &[Value]) -> Option<String> {
         _ => ("do", "them"),
     };
     let names = down.join(" and ");
-    Some(match 2 * (nodes.len() - down.len()) <= nodes.len() {
-        true => format!(
-            "no majority of {} nodes answers, for {names} {verb} not: start {them} again",
-            nodes.len()
-        ),
-        false => format!("{names} {verb} not answer"),
-    })
+    if 2 * (nodes.len() - down.len()) > nodes.len() {
+        let why = format!("{names} {verb} not answer");
+        return Some(Hindrance { why, to_do: None });
+    }
+    let to_do = format!("start {them} again");
+    let count = nodes.len();
+    let why = format!("no majority of {count} nodes answers, for {names} {verb} not: {to_do}");
+    let to_do = Some(to_do);
+    Some(Hindrance { why, to_do })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_to_do_without_an_answer_is_told_to_people_too() {
+        let nobody: Endpoint = "quorate://127.0.0.1:1".parse().expect("it is an endpoint");
+        for (code, to_do) in [
+            (code::NO_QUORUM, "start the missing nodes"),
+            (code::OUTCOME_UNKNOWN, "read the object's state"),
+        ] {
+            let told = explained(CliError::with_code(code, "no answer"), &nobody, None);
+            let advice = told.more_advice().expect("it is more than the message");
+            assert!(advice.starts_with(to_do), "{advice}");
+        }
+    }
 
     #[test]
     fn a_frozen_group_is_named_with_object_slot_and_method() {

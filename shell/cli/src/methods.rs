@@ -5,11 +5,14 @@ use crate::print;
 use crate::table::table;
 use quorate_client::{Answer, Client, Operation};
 use quorate_types::{ObjectId, Outcome, ReadLevel};
-use quorate_wire::value::{self, Value, call};
+use quorate_wire::value::{self, Raised, Value, call};
 use strsim::osa_distance;
 
 /// A read of this name asks a host for the methods; see docs/host-protocol.md.
 const WHICH_METHODS: &str = "__quorate_methods__";
+
+/// The class of the error of a host whose object has no method of the name that is called.
+pub(crate) const NO_SUCH_METHOD: &str = "quorate.NoSuchMethod";
 
 /// A longer name is no misspelt one.
 const NAME_LETTERS_MAX: usize = 64;
@@ -27,16 +30,38 @@ pub(crate) fn list(client: &Client, object: ObjectId, as_json: bool) -> Result<(
     print::line(table(&["METHOD", "KIND", ""], &rows).trim_end())
 }
 
+/// The error if the object has no such method, before many calls of it fail.
+pub(crate) fn expect(client: &Client, object: ObjectId, name: &str) -> Result<(), CliError> {
+    let methods = ask(client, object).unwrap_or_default();
+    if methods.iter().any(|method| name_of(method) == name) {
+        return Ok(());
+    }
+    // Special methods are in no list: the host says whether there is one, and executes nothing if there is none.
+    let payload =
+        call::encode(name, &[], &[]).map_err(|error| CliError::usage(error.to_string()))?;
+    let operation = Operation::Read {
+        object,
+        payload,
+        level: ReadLevel::Any,
+    };
+    match client.perform(operation) {
+        Ok(Answer::Read {
+            outcome: Outcome::Raised(bytes),
+            ..
+        }) => match Raised::decode(&bytes) {
+            Ok(raised) if raised.class == NO_SUCH_METHOD => {
+                Err(unknown(CliError::raised(&raised), client, object, name))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        },
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// The error of a call of a method that the object has not: with those that it has, and the one that was probably meant.
 pub(crate) fn unknown(error: CliError, client: &Client, object: ObjectId, name: &str) -> CliError {
     let methods = ask(client, object).unwrap_or_default();
-    let names = methods.iter().map(|[signature, _, _]| {
-        let (name, _) = signature
-            .split_once('(')
-            .unwrap_or((signature.as_str(), ""));
-        name
-    });
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = methods.iter().map(name_of).collect();
     if names.is_empty() {
         return error;
     }
@@ -46,6 +71,13 @@ pub(crate) fn unknown(error: CliError, client: &Client, object: ObjectId, name: 
     let mut told = error;
     told.text = format!("{}{meant} (its methods: {all})", told.text);
     told
+}
+
+/// The name of a method in a list.
+fn name_of([signature, _, _]: &[String; 3]) -> &str {
+    signature
+        .split_once('(')
+        .map_or(signature.as_str(), |(name, _)| name)
 }
 
 /// The name with the fewest letters that differ, if there are few.

@@ -249,6 +249,11 @@ pub(crate) fn start_command(args: &NewGroupArgs, about: &BackupAbout, nodes: usi
         }
     }
     words.extend(args.tls.then(|| "--tls".to_owned()));
+    shell_words(words)
+}
+
+/// Words as a shell takes them.
+pub(crate) fn shell_words(words: Vec<String>) -> String {
     let quoted = words.into_iter().map(|word| match is_plain(&word) {
         true => word,
         false => format!("'{}'", word.replace('\'', r"'\''")),

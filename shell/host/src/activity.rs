@@ -2,7 +2,7 @@
 //!
 //! Four words of 8 bytes: number of the activity; slot (0 while idle, all ones for a query); index in the
 //! upper half and object in the lower; 1 while what undoes the call runs. Before it serves, it notes below them what it does to make an
-//! object. The node reads it, the host writes it.
+//! object. Behind the first page are names of objects that were created while the group runs. The node reads it, the host writes it.
 
 use quorate_types::{ObjectId, Slot};
 use rustix::fd::OwnedFd;
@@ -45,6 +45,23 @@ pub(crate) fn making(memory: &OwnedFd) -> Option<(String, String)> {
     (!doing.is_empty()).then_some((name, doing))
 }
 
+/// Where names of created objects begin, how many there is room for, and the bytes of each: its number, its name, and a zero byte. The
+/// number says where: that of a later object may take the place of an earlier one's.
+const NAMES_AT: u64 = 4096;
+const NAMES_MAX: u64 = 16_384;
+const NAME_BYTES: usize = 264;
+
+/// The name of an object that was created while the group runs, where its host has noted it.
+pub(crate) fn name(memory: &OwnedFd, object: ObjectId) -> Option<String> {
+    let at = NAMES_AT + u64::from(object.0) % NAMES_MAX * NAME_BYTES as u64;
+    let mut bytes = [0; NAME_BYTES];
+    let length = pread(memory, &mut bytes[..], at).ok()?;
+    let (number, name) = bytes[..length].split_first_chunk::<8>()?;
+    let name = name.split(|byte| *byte == 0).next()?;
+    let is_of_object = u64::from_ne_bytes(*number) == u64::from(object.0) && !name.is_empty();
+    is_of_object.then(|| String::from_utf8_lossy(name).into_owned())
+}
+
 /// Fresh memory for an activity.
 pub(crate) fn create() -> std::io::Result<OwnedFd> {
     let memory = memfd_create("quorate-activity", MemfdFlags::CLOEXEC)?;
@@ -72,5 +89,30 @@ pub(crate) fn read(memory: &OwnedFd) -> Activity {
         index: (words[2] >> 32) as u32,
         object: ObjectId(words[2] as u32),
         is_undo: words[3] == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::pwrite;
+
+    #[test]
+    fn a_created_object_has_its_name_until_a_later_one_takes_the_place() {
+        let memory = create().expect("memory suffices");
+        let (first, same_place) = (ObjectId(1 << 16), ObjectId((1 << 16) + NAMES_MAX as u32));
+        assert_eq!(name(&memory, first), None);
+        let note = |object: ObjectId, name: &str| {
+            let number = u64::from(object.0).to_ne_bytes();
+            let note = [&number[..], name.as_bytes(), b"\0"].concat();
+            let at = NAMES_AT + u64::from(object.0) % NAMES_MAX * NAME_BYTES as u64;
+            pwrite(&memory, &note, at).expect("the memory grows");
+        };
+        note(first, "hall/shelf-1");
+        assert_eq!(name(&memory, first).as_deref(), Some("hall/shelf-1"));
+        assert_eq!(name(&memory, same_place), None);
+        note(same_place, "hall");
+        assert_eq!(name(&memory, same_place).as_deref(), Some("hall"));
+        assert_eq!(name(&memory, first), None);
     }
 }

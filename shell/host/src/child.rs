@@ -3,6 +3,7 @@
 use crate::activity::{self, Activity};
 use crate::config::{HostedObject, PythonConfig, Sandbox};
 use crate::error::HostError;
+use crate::event::RunningCall;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, READ_PER_POLL, START_PATIENCE};
 use crate::output::{self, LastWords};
 use crate::process_end::{ProcessEnd, reason};
@@ -144,6 +145,12 @@ impl Process {
     /// The call that it is executing.
     pub(crate) fn activity(&self) -> Activity {
         activity::read(&self.activity)
+    }
+
+    /// The call with its object's name, if that was created while the group runs.
+    pub(crate) fn named(&self, call: RunningCall) -> RunningCall {
+        let name = activity::name(&self.activity, call.object);
+        RunningCall { name, ..call }
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -113,6 +113,15 @@ pub struct RunningCall {
     pub index: u32,
     /// The object called.
     pub object: ObjectId,
+    /// Its name, if it was created while the group runs and the process has noted it.
+    pub name: Option<String>,
     /// The method called.
     pub method: String,
+}
+
+impl RunningCall {
+    /// What tells it from every other one.
+    pub(crate) fn place(&self) -> (Option<Slot>, u32, ObjectId, &str) {
+        (self.slot, self.index, self.object, &self.method)
+    }
 }

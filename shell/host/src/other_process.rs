@@ -105,6 +105,12 @@ struct Death {
     count: u32,
 }
 
+impl Death {
+    fn is_at(&self, call: Option<&RunningCall>) -> bool {
+        self.call.as_ref().map(RunningCall::place) == call.map(RunningCall::place)
+    }
+}
+
 impl OtherProcess {
     /// Starts the process and waits until it has made the objects.
     pub(crate) fn open(
@@ -458,6 +464,7 @@ impl OtherProcess {
         let undo = self.work_log.running_undo(activity);
         let shown = undo.is_none().then_some(activity);
         let call = shown.and_then(|activity| self.work_log.running_call(activity));
+        let call = call.map(|call| process.named(call));
         if let Some((object, payload, reads)) = self.work_log.drop_queries(activity) {
             let outcome = ended_read(call.as_ref(), ended);
             self.ended_reads
@@ -476,7 +483,7 @@ impl OtherProcess {
         let count = match &self.last_death {
             // The next process does without that undo.
             _ if is_undo => 1,
-            Some(death) if death.call == call => death.count + 1,
+            Some(death) if death.is_at(call.as_ref()) => death.count + 1,
             Some(_) | None => 1,
         };
         let is_last = count >= DEATHS_AT_ONE_CALL_MAX

@@ -400,6 +400,7 @@ fn shown_call(work: &HostWork, activity: Activity) -> Option<RunningCall> {
         slot,
         index: activity.index,
         object,
+        name: None,
         method: method.to_owned(),
     };
     let method_of = |payload| CallView::method_of(payload).unwrap_or("?");

@@ -4,7 +4,7 @@
 
 use crate::poison_call::skip_command;
 use quorate_host::{StuckCall, StuckUntil};
-use quorate_types::{CallPlace, ObjectSpec};
+use quorate_types::{CallPlace, ObjectId, ObjectSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -29,11 +29,17 @@ pub struct StuckCallStatus {
 impl StuckCallStatus {
     pub(crate) fn new(stuck: &StuckCall, objects: &[ObjectSpec]) -> StuckCallStatus {
         let number = stuck.call.object.0;
-        let object = objects.get(number as usize);
+        let name = match stuck.call.object {
+            ObjectId::DIRECTORY => Some("directory"),
+            _ => objects
+                .get(number as usize)
+                .map(|object| &*object.name)
+                .or(stuck.call.name.as_deref()),
+        };
         let index = stuck.call.index;
         let place = stuck.call.slot.map(|slot| CallPlace { slot, index });
         StuckCallStatus {
-            object: object.map_or_else(|| number.to_string(), |object| object.name.clone()),
+            object: name.map_or_else(|| number.to_string(), str::to_owned),
             method: stuck.call.method.clone(),
             slot: place.map(|place| place.slot.0),
             index: place.map(|place| place.index),
@@ -98,7 +104,7 @@ impl fmt::Display for StuckCallStatus {
 mod tests {
     use super::*;
     use quorate_host::RunningCall;
-    use quorate_types::{ObjectId, Slot};
+    use quorate_types::Slot;
     use std::time::Duration;
 
     #[test]
@@ -113,6 +119,7 @@ mod tests {
                 slot: Some(Slot(12)),
                 index: 0,
                 object: ObjectId(0),
+                name: None,
                 method: "hang".to_owned(),
             },
             since: Duration::from_millis(8200),
@@ -135,5 +142,11 @@ mod tests {
         stuck.call.slot = None;
         let text = StuckCallStatus::new(&stuck, &[]).to_string();
         assert!(text.starts_with("the read 0.hang"), "{text}");
+        stuck.call.name = Some("hall/shelf-1".to_owned());
+        let text = StuckCallStatus::new(&stuck, &[]).to_string();
+        assert!(text.starts_with("the read hall/shelf-1.hang"), "{text}");
+        stuck.call.object = ObjectId::DIRECTORY;
+        let text = StuckCallStatus::new(&stuck, &[]).to_string();
+        assert!(text.starts_with("the read directory.hang"), "{text}");
     }
 }

@@ -76,7 +76,7 @@ impl<'py> Server<'py> {
         match declared {
             Declared::Read | Declared::Proven => {}
             other @ (Declared::Call | Declared::Lied) => {
-                return Err(not_readonly(&target, method, other)?);
+                return Err(not_readonly(host, &target, method, other)?);
             }
         }
         let before = self.reads.before(object, method, &target)?;
@@ -127,17 +127,24 @@ impl<'py> Server<'py> {
 
 /// Why a method does not run as a read.
 #[cold]
-fn not_readonly(target: &Bound<'_, PyAny>, method: &str, declared: Declared) -> PyResult<PyErr> {
-    let class = target.get_type().name()?;
-    let text = match declared {
-        Declared::Lied => format!(
-            "`{method}` of {class} is held for read-only and was seen to change its object: remove the declaration or \
-             the change"
-        ),
-        Declared::Call | Declared::Read | Declared::Proven => format!(
-            "`{method}` of {class} is not declared read-only, and not shown to be (`quorate check` says why): call it instead, \
-             or mark it with @quorate.readonly or name it in the class's __quorate_reads__ if it changes nothing"
-        ),
-    };
-    Ok(hooks::error(target.py(), "NotReadOnly", text))
+fn not_readonly(
+    host: &Bound<'_, PyAny>,
+    target: &Bound<'_, PyAny>,
+    method: &str,
+    declared: Declared,
+) -> PyResult<PyErr> {
+    match declared {
+        Declared::Lied => {
+            let class = target.get_type().name()?;
+            let text = format!(
+                "`{method}` of {class} is held for read-only and was seen to change its object: remove the declaration or \
+                 the change"
+            );
+            Ok(hooks::error(target.py(), "NotReadOnly", text))
+        }
+        Declared::Call | Declared::Read | Declared::Proven => {
+            let error = host.call_method1("not_read", (target, method))?;
+            Ok(PyErr::from_value(error))
+        }
+    }
 }

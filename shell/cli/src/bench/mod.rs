@@ -22,6 +22,7 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 
 use crate::error::CliError;
 use crate::json;
+use crate::methods;
 use crate::node::PersistArg;
 use crate::print;
 use crate::quorums;
@@ -33,10 +34,11 @@ use group::LocalGroup;
 use load::{Load, LoadPlan};
 use payload::{Payloads, Target};
 use python_client::{PythonReport, WayRow};
-use quorate_client::{Endpoint, TlsClient};
+use quorate_client::{Client, DriverOptions, Endpoint, TlsClient};
 use quorate_types::{Level, QuorumRule, ReadLevel};
 use report::{BenchReport, CpuCost, Latency};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use timeline::BenchTimeline;
 use trace::CommandTrace;
@@ -175,6 +177,9 @@ fn measure(
         Some(_) => args.tls.read()?,
         None => None,
     };
+    if let Ok(Some(method)) = Target::parse(&args.object).map(|target| target.method) {
+        expect_method(&endpoint, &method, tls.clone())?;
+    }
     let plan = LoadPlan {
         endpoint: &endpoint,
         clients: args.clients,
@@ -211,6 +216,23 @@ fn measure(
         config: serde_json::to_value(args).map_err(|e| CliError::failed(e.to_string()))?,
         unreplicated: None,
     })
+}
+
+/// Refuses a method that the object has not: every call of the load would fail.
+fn expect_method(
+    endpoint: &Endpoint,
+    method: &str,
+    tls: Option<Arc<TlsClient>>,
+) -> Result<(), CliError> {
+    let options = DriverOptions {
+        tls: tls.clone(),
+        ..DriverOptions::default()
+    };
+    let told = |error| unserved::told_of(error, endpoint, tls.as_deref());
+    let client = Client::connect(endpoint, options, None).map_err(told)?;
+    let object = client.object(endpoint.object.as_deref());
+    let object = object.map_err(|error| unserved::no_object(error, endpoint, tls.as_deref()))?;
+    methods::expect(&client, object, method)
 }
 
 /// A group for the run in which every read level is known.

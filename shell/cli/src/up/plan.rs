@@ -8,6 +8,7 @@ use crate::directory;
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, random};
 use crate::quorums;
+use crate::restore::shell_words;
 use crate::unfinished::Unfinished;
 use quorate_client::TlsClient;
 use quorate_host::limits::BUDGET_STEPS;
@@ -98,6 +99,9 @@ impl Plan {
             true => UnkeptState::Refused,
             false => UnkeptState::Told,
         };
+        if let (Some(dir), false) = (&args.dir, is_new) {
+            refuse_other_object(dir, args)?;
+        }
         let (object, code) = object_config(args, unkept_state)?;
         // Before a new group is made: a port in use leaves nothing behind.
         let ports = is_new.then(|| Ports::choose(args)).transpose()?;
@@ -362,7 +366,36 @@ pub(super) fn config_path(dir: &Path, node: u16) -> PathBuf {
     dir.join(format!("node-{node}.toml"))
 }
 
-/// An earlier run's group: the same class, and its nodes as they were.
+/// What is told of a directory that holds another group than is asked for.
+fn other_group(dir: &Path, what: &str) -> CliError {
+    CliError::conflict(format!("{} holds another group: {what}", dir.display()))
+        .advise("start it with the options that it was made with, or choose another --dir")
+}
+
+/// Refuses another class or other arguments than an earlier run's, before those are tried.
+fn refuse_other_object(dir: &Path, args: &UpArgs) -> Result<(), CliError> {
+    let first = NodeConfig::read(&config_path(dir, 1)).map_err(|error| CliError::node(&error))?;
+    let held = &first.objects[0];
+    if held.class != args.class {
+        return Err(other_group(dir, &format!("it replicates {}", held.class)));
+    }
+    if (&held.args, &held.kwargs) == (&args.args, &args.kwargs) {
+        return Ok(());
+    }
+    let mut words = Vec::new();
+    for (option, given) in [("--args", &held.args), ("--kwargs", &held.kwargs)] {
+        if let Some(given) = given {
+            words.extend([option.to_owned(), given.clone()]);
+        }
+    }
+    let made = match words.is_empty() {
+        true => "without --args and --kwargs".to_owned(),
+        false => format!("with {}", shell_words(words)),
+    };
+    Err(other_group(dir, &format!("its object was made {made}")))
+}
+
+/// An earlier run's group: its nodes as they were.
 fn take_up(
     dir: &Path,
     args: &UpArgs,
@@ -370,19 +403,7 @@ fn take_up(
     code: Option<&str>,
 ) -> Result<Vec<NodeConfig>, CliError> {
     let first = NodeConfig::read(&config_path(dir, 1)).map_err(|error| CliError::node(&error))?;
-    let conflict = |what: String| {
-        CliError::conflict(format!("{} holds another group: {what}", dir.display()))
-            .advise("start it with the options that it was made with, or choose another --dir")
-    };
-    let held = &first.objects[0];
-    if held.class != object.class {
-        return Err(conflict(format!("it replicates {}", held.class)));
-    }
-    if (&held.args, &held.kwargs) != (&object.args, &object.kwargs) {
-        return Err(conflict(
-            "its object was made with other arguments".to_owned(),
-        ));
-    }
+    let conflict = |what: String| other_group(dir, &what);
     if first.members.len() != usize::from(args.nodes) {
         return Err(conflict(format!("it has {} nodes", first.members.len())));
     }

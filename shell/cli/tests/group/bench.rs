@@ -28,6 +28,43 @@ fn a_load_for_which_there_can_be_no_group_says_so_once_with_the_code_of_the_reas
 }
 
 #[test]
+fn a_method_that_there_is_not_is_told_like_that_of_a_call_and_nothing_is_measured() {
+    for more in [&[][..], &["--python-client"], &["--unreplicated"]] {
+        let load = ["bench", "--object", "collections:Counter.most_comon"];
+        let load = [
+            &load[..],
+            &["--persist", "memory", "--local", "1", "--seconds", "0.1"],
+            more,
+        ]
+        .concat();
+        let ended = run(&load);
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert_eq!(text(&ended.stdout), "");
+        let told = "quorate: quorate.NoSuchMethod: Counter has no public method `most_comon`";
+        assert!(said.starts_with(told), "{said}");
+        assert!(
+            said.contains("did you mean `most_common`? (its methods: "),
+            "{said}"
+        );
+    }
+    // Special methods are called, though no list has them.
+    let sized = [
+        "bench",
+        "--object",
+        "collections:Counter.__len__",
+        "--call-args",
+        "[]",
+    ];
+    let ended = run(&[
+        &sized[..],
+        &["--persist", "memory", "--local", "1", "--seconds", "0.1"],
+    ]
+    .concat());
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+}
+
+#[test]
 fn an_object_that_there_is_not_is_a_wrong_command_that_says_which_there_are() {
     let wrong = |object: &str| {
         let ended = run(&["bench", "--object", object, "--seconds", "0.1"]);

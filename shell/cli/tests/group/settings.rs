@@ -51,6 +51,54 @@ fn a_second_group_in_a_directory_is_refused_and_others_of_the_machine_see_nothin
 }
 
 #[test]
+fn another_object_than_that_of_the_directory_is_refused_before_it_is_tried() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_str().unwrap();
+    Group::start(&["--dir", dir]).stop();
+    let refused = |words: &[&str], why: &str| {
+        let refused = run(&[&["up"], words, &["--dir", dir]].concat());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(7), "{said}");
+        assert!(said.contains(why), "{said}");
+    };
+    refused(&["absent:Account"], "it replicates rust:counter");
+    refused(
+        &["rust:counter", "--args", "[1]"],
+        "its object was made without --args and --kwargs",
+    );
+    let class = "class = \"rust:counter\"";
+    let with_arguments = format!("{class}\nargs = '[\"A-1\", 100]'");
+    let changed = config(home.path(), 1).replace(class, &with_arguments);
+    std::fs::write(home.path().join("node-1.toml"), changed).unwrap();
+    refused(
+        &["rust:counter"],
+        r#"its object was made with --args '["A-1", 100]'"#,
+    );
+}
+
+#[test]
+fn a_configuration_that_is_lost_is_named_with_how_it_comes_back() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_str().unwrap();
+    Group::start(&["--dir", dir]).stop();
+    let lost = home.path().join("node-2.toml");
+    std::fs::remove_file(&lost).unwrap();
+    for words in [
+        &["up", "rust:counter", "--dir", dir][..],
+        &["node", "run", "--config", lost.to_str().unwrap()],
+    ] {
+        let refused = run(words);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("node-2.toml: No such file"), "{said}");
+        assert!(
+            said.contains("is that of another member with other node, dir"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn another_port_than_that_of_the_directory_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().to_str().unwrap();

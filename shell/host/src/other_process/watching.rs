@@ -21,6 +21,13 @@ impl OtherProcess {
         if self.watch.is_report_due(since)
             && let Some(call) = self.work_log.running_call(activity)
         {
+            let call = match &self.life {
+                Life::Up { process } => process.named(call),
+                Life::Starting { .. }
+                | Life::Restoring { .. }
+                | Life::Waiting { .. }
+                | Life::Over => call,
+            };
             self.watch.hold(call.clone(), self.watch.since());
             self.events.push(HostEvent::Hanging { call, since });
         }

@@ -92,7 +92,7 @@ pub(crate) fn run_at(
 
 /// Opens and recovers everything that the node consists of.
 // Longer than a screen: one line a part.
-fn assemble(
+pub(crate) fn assemble(
     config: &NodeConfig,
     directory: &mut DataDirectory,
     other: OtherCode,

@@ -311,6 +311,9 @@ impl<O: Ordering> Replica<O> {
                 self.apply_poison(slot, command, out);
                 if is_own {
                     self.own_poison.landed(slot, &command.body);
+                    if let Body::Survived { slot, .. } = command.body {
+                        self.told_past(slot);
+                    }
                 }
             }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),

@@ -162,6 +162,10 @@ pub const CLOCK_OF_MANY_EVERY: Duration = Duration::from_millis(5_000);
 /// objects tolerate it.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(1_000);
 
+/// Where all nodes stamp: how far agreed time may be ahead of the newest stamp that a node has applied. A command takes less from
+/// its stamp to there, and a bound of the clocks is twice as much.
+pub const STAMPS_LATE: Duration = Duration::from_millis(500);
+
 /// How long a new group waits for the clocks of all acceptors where the known ones differ by more than the bound: nodes that are started
 /// together are linked sooner, and one that is down must not keep the others from beginning.
 pub const CLOCKS_AWAITED: Duration = Duration::from_millis(5_000);

@@ -220,6 +220,15 @@ impl Host {
         }
     }
 
+    /// How long Rust objects execute in one [`Host::flush`], for tests of what happens between two: with none at all it is one slot
+    /// or one read.
+    pub fn executes_for(&mut self, span: Duration) {
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.executes_for = span,
+            Objects::OtherProcess(_) | Objects::None(_) => {}
+        }
+    }
+
     /// Whether the last [`Host::flush`] left work for the next one.
     #[must_use]
     pub fn is_behind(&self) -> bool {

@@ -20,7 +20,7 @@ use quorate_ordering::ReadId;
 use quorate_types::{ObjectId, Outcome, Slot, SlotResults, SlotSteps, Stamp, StepResult, Wall};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The Rust objects of one group.
 pub(crate) struct InProcess {
@@ -35,8 +35,10 @@ pub(crate) struct InProcess {
     /// What was handed in since the last flush, or waits for the restore. Bounded by the replica's execution window, which counts
     /// slots handed out and not answered.
     waiting: VecDeque<Work>,
-    /// Calls that are not executed; an entry goes with its slot.
+    /// Calls that are not executed; an entry goes with its slot, once that is decided and executed.
     skips: BTreeSet<(Slot, u32)>,
+    /// How long it works at a time.
+    pub(crate) executes_for: Duration,
     /// The newest slot executed.
     executed: Slot,
     /// A state that is encoded once [`InProcess::encode`] says so.
@@ -80,6 +82,7 @@ impl InProcess {
             restoring: None,
             waiting: VecDeque::new(),
             skips: BTreeSet::new(),
+            executes_for: EXECUTES_FOR,
             executed: Slot::ZERO,
             frozen: None,
             before: VecDeque::new(),
@@ -104,11 +107,10 @@ impl InProcess {
         self.waiting.push_back(Work::Undo(after));
     }
 
-    /// A call that waits or comes next is not executed; one that was executed stays so.
+    /// A call that waits or comes next is not executed; one that was executed stays so, unless that is about to be undone.
     pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
-        // What was handed in before comes first.
-        self.work_until(None);
-        if slot > self.executed {
+        let is_undone = |work: &Work| matches!(work, Work::Undo(after) if *after < slot);
+        if slot > self.executed || self.waiting.iter().any(is_undone) {
             self.skips.insert((slot, index));
         }
     }
@@ -132,7 +134,7 @@ impl InProcess {
 
     /// Does what waits, up to the next restore, for a bounded time: on this thread the node votes, too.
     pub(crate) fn flush(&mut self) {
-        self.work_until(Some(Instant::now() + EXECUTES_FOR));
+        self.work_until(Instant::now() + self.executes_for);
     }
 
     /// Whether there was no time for everything.
@@ -140,7 +142,7 @@ impl InProcess {
         self.restoring.is_none() && !self.waiting.is_empty()
     }
 
-    fn work_until(&mut self, until: Option<Instant>) {
+    fn work_until(&mut self, until: Instant) {
         while self.restoring.is_none()
             && let Some(work) = self.waiting.pop_front()
         {
@@ -153,7 +155,7 @@ impl InProcess {
                 Work::Encode(slot) => self.encode_now(slot),
                 Work::Restore(slot, images) => self.begin_restore(slot, images),
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if Instant::now() >= until {
                 return;
             }
         }
@@ -166,7 +168,7 @@ impl InProcess {
         let mut done = SlotResults::default();
         done.steps.reserve_exact(steps.len());
         for step in steps.iter() {
-            if self.skips.remove(&(slot, step.index())) && step.call().is_some() {
+            if self.skips.contains(&(slot, step.index())) && step.call().is_some() {
                 done.steps.push(StepResult::Answered(Outcome::Skipped));
             } else {
                 self.objects.step(slot, stamp, step, &mut done);
@@ -174,6 +176,7 @@ impl InProcess {
         }
         let results = fitting(done);
         self.executed = slot;
+        self.forget_skips(self.confirmed);
         self.tell_due();
         self.events.push(HostEvent::Executed { slot, results });
     }
@@ -181,9 +184,16 @@ impl InProcess {
     /// The states before these slots are not gone back to.
     fn confirm_now(&mut self, slot: Slot) {
         self.confirmed = slot;
+        self.forget_skips(slot);
         let is_left = |(at, _): &(Slot, _)| *at > slot;
         let first = self.before.iter().position(is_left);
         self.before.drain(..first.unwrap_or(self.before.len()));
+    }
+
+    /// What is executed and decided up to here is not executed again.
+    fn forget_skips(&mut self, decided: Slot) {
+        let upto = decided.min(self.executed);
+        self.skips.retain(|(slot, _)| *slot > upto);
     }
 
     fn tell_due(&mut self) {
@@ -332,6 +342,7 @@ impl InProcess {
         match outcome {
             Ok(objects) => {
                 self.before.clear();
+                self.skips.retain(|(at, _)| *at > slot);
                 self.replace(objects);
                 self.events.push(HostEvent::Restored { slot });
             }

@@ -5,7 +5,7 @@ use quorate_host::{
 };
 use quorate_ordering::ReadId;
 use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn host_of(class: &str) -> Result<Host, HostError> {
     Host::open(HostConfig {
@@ -117,6 +117,42 @@ fn what_has_piled_up_is_executed_piece_by_piece_and_in_order() {
         panic!("the read comes last")
     };
     assert_eq!(*outcome, returned_int(slots as i64 * i64::from(calls)));
+}
+
+/// An operator may have a call skipped that objects have not come to. What is before it is executed when there is time.
+#[test]
+fn a_call_that_waits_is_skipped_and_nothing_is_executed_for_that() {
+    let mut host = host_of("rust:counter").unwrap();
+    host.executes_for(Duration::ZERO);
+    for slot in 1..=3 {
+        host.execute(Slot(slot), Stamp::default(), one("add", &[10]));
+    }
+    host.flush();
+    host.skip(Slot(3), 0);
+    let mut events = Vec::new();
+    host.poll(&mut events);
+    assert_eq!(events, [], "the first piece says that a slot is decided");
+    while host.is_behind() {
+        host.flush();
+    }
+    // A later slot has a call with the same number.
+    host.execute(Slot(4), Stamp::default(), one("add", &[1]));
+    while host.is_behind() {
+        host.flush();
+    }
+    host.poll(&mut events);
+    let outcomes: Vec<&Outcome> = (events.iter())
+        .filter_map(|event| match event {
+            HostEvent::Executed { results, .. } => Some(results.outcomes()),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let (first, second) = (returned_int(10), returned_int(20));
+    assert_eq!(
+        outcomes,
+        [&first, &second, &Outcome::Skipped, &returned_int(21)]
+    );
 }
 
 #[test]
@@ -322,22 +358,54 @@ fn a_skip_of_a_slot_that_was_taken_for_an_empty_one_counts() {
     assert_eq!(seen, [HostEvent::Executed { slot, results }]);
 }
 
-/// The group skips the call after another leader proposed it anew.
+/// The group skips the call after another leader proposed it anew. The objects may have come to it, or not.
 #[test]
 fn a_call_that_was_executed_and_undone_can_be_skipped() {
+    for is_executed in [false, true] {
+        let mut host = host_of("rust:counter").unwrap();
+        let stamp = Stamp::default();
+        host.speculate(Slot(1), stamp, one("add", &[1]));
+        if is_executed {
+            host.flush();
+        }
+        host.undo(Slot::ZERO);
+        host.skip(Slot(1), 0);
+        host.execute(Slot(1), stamp, one("add", &[1]));
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            seen.extend(next_events(&mut host));
+        }
+        let HostEvent::Executed { results, .. } = &seen[2] else {
+            panic!("{seen:?}")
+        };
+        let outcomes: Vec<&Outcome> = results.outcomes().collect();
+        assert_eq!(outcomes, [&Outcome::Skipped]);
+    }
+}
+
+/// The thread that makes them tells when it is done, and nobody asks before.
+#[test]
+fn objects_that_are_being_made_anew_are_not_behind() {
     let mut host = host_of("rust:counter").unwrap();
     let stamp = Stamp::default();
     host.speculate(Slot(1), stamp, one("add", &[1]));
+    host.flush();
     host.undo(Slot::ZERO);
-    host.skip(Slot(1), 0);
-    host.execute(Slot(1), stamp, one("add", &[1]));
+    host.execute(Slot(1), stamp, one("add", &[10]));
+    host.flush();
+    assert!(!host.is_behind());
+    assert_eq!(host.next_wake(), None);
     let mut seen = Vec::new();
     while seen.len() < 3 {
         seen.extend(next_events(&mut host));
     }
-    let HostEvent::Executed { results, .. } = &seen[2] else {
-        panic!("{seen:?}")
-    };
-    let outcomes: Vec<&Outcome> = results.outcomes().collect();
-    assert_eq!(outcomes, [&Outcome::Skipped]);
+    let (after, slot) = (Slot::ZERO, Slot(1));
+    let results = vec![returned_int(10)].into();
+    assert_eq!(
+        seen[1..],
+        [
+            HostEvent::Undone { after },
+            HostEvent::Executed { slot, results }
+        ]
+    );
 }

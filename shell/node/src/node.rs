@@ -317,8 +317,13 @@ impl Node {
         let leads_others = matches!(self.role, Role::Leader { .. })
             && status.ordering.peers.iter().any(|peer| peer.connected);
         let is_answered = status.waiting == 0 && status.reads == 0;
+        // A turn that objects which are behind cut short leaves answers to the next one.
+        let is_performed = !self.is_fed && self.outputs.is_empty();
         // What was received is served first. Clients that pause for what they owe ask elsewhere.
-        let is_quiet = !self.clients.is_waiting() && is_answered && self.transport.is_flushed();
+        let is_quiet = !self.clients.is_waiting()
+            && is_answered
+            && is_performed
+            && self.transport.is_flushed();
         (!leads_others && is_quiet && self.place.is_alone()) || now.since(since) >= span(DRAIN_MAX)
     }
 
@@ -366,6 +371,13 @@ fn span(duration: Duration) -> quorate_types::Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identify::{LostDirectory, open_directory};
+    use crate::mailbox::Mailbox;
+    use crate::{NodeConfig, OtherCode, start};
+    use quorate_ordering::ReadId;
+    use quorate_storage::{DataDirectory, Identity, Persist};
+    use quorate_transport::Places;
+    use quorate_types::{Incarnation, ObjectId};
     use std::cell::Cell;
     use std::convert::Infallible;
 
@@ -389,5 +401,97 @@ mod tests {
         assert_eq!((reads, judged), (1, ended));
         let (reads, judged, ended) = read_slowly(STARVED_AFTER * 2);
         assert_eq!((reads, judged), (2, ended), "it was paused for long");
+    }
+
+    /// The only node of a group, which is not the first of its process: that one takes the signals.
+    fn assembled(home: &tempfile::TempDir) -> (Node, DataDirectory) {
+        let dir = home.path().join("node");
+        let text = format!(
+            r#"
+            cluster = "00000000000000aa"
+            group = 1
+            name = "other"
+            node = 1
+            dir = "{}"
+            listen = "127.0.0.1:7400"
+            persist = "memory"
+
+            [[objects]]
+            name = "Number"
+            class = "rust:counter"
+
+            [[members]]
+            node = 1
+            incarnation = "0000000000000009"
+            address = "127.0.0.1:7400"
+            "#,
+            dir.display()
+        );
+        let config = NodeConfig::parse(&text).expect("it is right");
+        let (node, life) = (NodeId(1), Incarnation(9));
+        Identity::init(&dir, config.cluster_id(), node, life, Persist::Memory).expect("it is new");
+        let mut directory = open_directory(&config, LostDirectory::Refused).expect("it is there");
+        let place = || Ok(NodePlace::Other(Arc::new(Mailbox::default())));
+        let node = start::assemble(
+            &config,
+            &mut directory,
+            OtherCode::Refused,
+            (Places::new(8), place),
+        );
+        (node.expect("it starts"), directory)
+    }
+
+    /// Between two pieces of what its objects catch up with, it reads what others have sent.
+    #[test]
+    fn a_turn_ends_after_each_piece_of_what_objects_catch_up_with_and_the_next_follows_at_once() {
+        let home = tempfile::tempdir().expect("there is room");
+        let (mut node, _directory) = assembled(&home);
+        node.turn(boot_time()).expect("it goes on");
+        node.host.executes_for(Duration::ZERO);
+        let pieces = 10;
+        for read in 0..pieces {
+            let payload = Bytes::from_static(b"no call");
+            node.host.query(ReadId(read), ObjectId(0), payload);
+        }
+        let mut turns = 0;
+        while node.host.is_behind() || turns == 0 {
+            node.turn(boot_time()).expect("it goes on");
+            turns += 1;
+            if node.host.is_behind() {
+                assert_eq!(node.timeout(None), Some(Duration::ZERO));
+            }
+        }
+        assert_eq!(turns, pieces);
+    }
+
+    /// Claim rp-8.
+    #[test]
+    fn what_objects_say_is_judged_by_a_clock_that_is_read_after_it() {
+        let home = tempfile::tempdir().expect("there is room");
+        let (mut node, _directory) = assembled(&home);
+        node.turn(boot_time()).expect("it goes on");
+        let payload = Bytes::from_static(b"no call");
+        node.host.query(ReadId(1), ObjectId(0), payload);
+        node.host.flush();
+        let (begun, now) = (Time(1), boot_time());
+        assert!(node.take_host(begun) >= now);
+        assert_eq!(node.take_host(begun), begun, "it says nothing more");
+    }
+
+    #[test]
+    fn a_node_that_stops_performs_first_what_a_turn_left() {
+        let home = tempfile::tempdir().expect("there is room");
+        let (mut node, _directory) = assembled(&home);
+        let now = boot_time();
+        node.stop(now);
+        node.turn(now).expect("it goes on");
+        assert!(node.has_left(now));
+        let role = node.role;
+        node.outputs.push(Output::Role(role));
+        assert!(!node.has_left(now));
+        node.turn(now).expect("it goes on");
+        assert!(node.has_left(now));
+        node.feed(now, Input::Wake);
+        assert!(!node.has_left(now));
     }
 }

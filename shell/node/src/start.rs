@@ -34,7 +34,8 @@ use quorate_host::{Host, UnkeptState};
 use quorate_ordering::Past;
 use quorate_replica::limits::{CLOCK_EVERY, CLOCK_OF_MANY_EVERY};
 use quorate_replica::{
-    EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
+    EarlierDeaths, EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
+    ViewPasts,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{GroupLevel, Own, Places, Settings, Tls, Transport};
@@ -92,7 +93,7 @@ pub(crate) fn run_at(
 
 /// Opens and recovers everything that the node consists of.
 // Longer than a screen: one line a part.
-fn assemble(
+pub(crate) fn assemble(
     config: &NodeConfig,
     directory: &mut DataDirectory,
     other: OtherCode,
@@ -427,6 +428,7 @@ fn begin(
         code.pin(past, start.unwrap_or(Slot::ZERO))?;
     }
     let mut died_file = DiedFile::open(&config.dir, GroupId(config.group))?;
+    let noted = died_file.deaths();
     if let Some(start) = start {
         let others = remembered.others.iter().map(|other| other.slot);
         died_file.begun_at(others.fold(start, Slot::min));
@@ -437,7 +439,11 @@ fn begin(
             .forget()
             .map_err(system("cannot note that earlier starts are unknown"))?;
     }
-    remembered.died = died_file.deaths();
+    // Those that the snapshot covers are told to be over: others may not know.
+    remembered.died = match (noted, died_file.deaths()) {
+        (noted @ EarlierDeaths::At(_), EarlierDeaths::At(_)) => noted,
+        (_, left) => left,
+    };
     remembered.agreed = past.agreed();
     Ok((remembered, died_file))
 }

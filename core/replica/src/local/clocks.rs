@@ -5,11 +5,11 @@
 //! whatever the quorums are: fewer wrong clocks do not move agreed time, and nothing waits for the others. The state here is local;
 //! the agreed stamps are in the log (`replicated`).
 
-use crate::limits::{CLOCK_BOUND, CLOCKS_AWAITED};
+use crate::limits::{CLOCK_BOUND, CLOCKS_AWAITED, STAMPS_LATE};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{LinkEpoch, NodeId, NodeSet, Time, Wall};
+use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet, OrderingName, Slot, Time, Wall};
 use std::collections::BTreeMap;
 
 /// A wall clock and the boot time of this node at which it was read.
@@ -27,10 +27,27 @@ pub(crate) struct Clocks {
     agreed: Reading,
     /// The newest stamp that was applied by then.
     newest: Wall,
+    /// While this node leads: the last slot of which it knew when it began. Others have stamped what is up to there.
+    led_after: Option<Slot>,
+    /// How far agreed time was ahead of the newest stamp when this node applied that, where all nodes stamp.
+    ahead: Duration,
     /// Since when a new group waits for clocks that say which of the known ones is right.
     awaited_since: Option<Time>,
     tell_at: Time,
     offset: ClockOffset,
+}
+
+/// Who made the stamps that are applied next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stamper {
+    /// This node, which leads.
+    Own,
+    /// Those that led before this node, which leads.
+    Earlier,
+    /// Another node, which leads.
+    Leader,
+    /// Any node, this one too.
+    Any,
 }
 
 /// Where the median of all acceptors' clocks is, if fewer than a majority are wrong: between two of the known clocks.
@@ -82,15 +99,30 @@ impl Clocks {
         self.peers.insert(from, Reading { wall, at: now });
     }
 
-    /// Where agreed time is, once `newest` is the newest stamp that was applied: it has gone on since the last turn. A node that does
-    /// not lead takes a new stamp for where it is: those that made it may know more clocks, for which agreed time stood still. Claim
-    /// rp-156.
-    fn goes_on(&mut self, newest: Wall, leads: bool, now: Time) -> Wall {
+    /// Where agreed time is, once `newest` is the newest stamp that was applied: it has gone on since the last turn. A node takes a new
+    /// stamp of others for where it is: those that made it may know more clocks, for which agreed time stood still. What others have
+    /// stamped and a new leader has not applied says more than its own reckoning. Where all nodes stamp, each knows of the stamps only
+    /// what they were a while ago, and does not go back by that; time would stand still for all. One that leads then does, or time
+    /// would leap at each change of the leader. Claims rp-156, rp-159.
+    fn goes_on(&mut self, newest: Wall, stamper: Stamper, now: Time) -> Wall {
         let is_news = std::mem::replace(&mut self.newest, newest) != newest;
-        if newest == Wall::UNKNOWN || is_news && !leads {
+        if newest == Wall::UNKNOWN {
             return newest;
         }
-        newest.max(self.agreed.shows(now))
+        if stamper != Stamper::Any {
+            let ahead = std::mem::take(&mut self.ahead);
+            self.agreed.wall = Wall(self.agreed.wall.0.saturating_sub(ahead.0));
+        }
+        let goes_on = newest.max(self.agreed.shows(now));
+        match stamper {
+            Stamper::Earlier => newest,
+            Stamper::Leader if is_news => newest,
+            Stamper::Any if is_news => {
+                self.ahead = Duration(goes_on.0 - newest.0).min(STAMPS_LATE);
+                Wall(newest.0.saturating_add(self.ahead.0))
+            }
+            Stamper::Own | Stamper::Leader | Stamper::Any => goes_on,
+        }
     }
 
     /// The middle of the clocks of `acceptors`; none while those of a majority are not known.
@@ -197,8 +229,8 @@ impl<O: Ordering> Replica<O> {
     ) -> Wall {
         self.tell_clock(now, wall, out);
         let newest = self.replicated.stamp.wall;
-        let leads = matches!(self.role, Role::Leader { .. });
-        let goes_on = self.clocks.goes_on(newest, leads, now);
+        let stamper = self.stamper();
+        let goes_on = self.clocks.goes_on(newest, stamper, now);
         let (acceptors, own) = (self.view().acceptors, self.config.own);
         let middle = self.clocks.middle(acceptors, own, wall, now);
         let stamp = match middle {
@@ -229,6 +261,25 @@ impl<O: Ordering> Replica<O> {
         stamp
     }
 
+    fn stamper(&mut self) -> Stamper {
+        if !matches!(self.role, Role::Leader { .. }) {
+            self.clocks.led_after = None;
+            return match self.view().ordering == OrderingName::FastPaxos {
+                true => Stamper::Any,
+                false => Stamper::Leader,
+            };
+        }
+        let instances = &self.instances;
+        let after = *self.clocks.led_after.get_or_insert_with(|| {
+            let status = instances.current().status();
+            status.known.max(status.voted)
+        });
+        match self.replicated.applied < after {
+            true => Stamper::Earlier,
+            false => Stamper::Own,
+        }
+    }
+
     fn tell_clock(&mut self, now: Time, wall: Wall, out: &mut Vec<Output<O::Message>>) {
         if now < self.clocks.tell_at {
             return;
@@ -253,6 +304,47 @@ impl<O: Ordering> Replica<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The last turn was three seconds ago, and agreed time at 100 s. Claims rp-156, rp-159.
+    #[test]
+    fn a_new_stamp_says_where_agreed_time_is_unless_this_node_made_it_and_an_old_one_does_not() {
+        let at = |ms: u64| Wall(ms * 1_000_000);
+        let now = Time(4_000_000_000);
+        let goes_on = |stamper, is_news| {
+            let mut clocks = Clocks {
+                agreed: Reading {
+                    wall: at(100_000),
+                    at: Time(1_000_000_000),
+                },
+                newest: at(if is_news { 100_000 } else { 100_200 }),
+                ..Clocks::default()
+            };
+            clocks.goes_on(at(100_200), stamper, now)
+        };
+        for (stamper, old, new) in [
+            (Stamper::Own, 103_000, 103_000),
+            (Stamper::Earlier, 100_200, 100_200),
+            (Stamper::Leader, 103_000, 100_200),
+            (Stamper::Any, 103_000, 100_700),
+        ] {
+            let found = [false, true].map(|is_news| goes_on(stamper, is_news));
+            assert_eq!(found, [at(old), at(new)], "{stamper:?}");
+        }
+    }
+
+    /// Claim rp-159.
+    #[test]
+    fn who_was_ahead_where_all_nodes_stamp_is_so_no_more_when_it_leads() {
+        let at = |ms: u64| Wall(ms * 1_000_000);
+        let mut clocks = Clocks::default();
+        clocks.agreed.wall = at(100_000);
+        let now = Time(4_000_000_000);
+        clocks.agreed.wall = clocks.goes_on(at(99_000), Stamper::Any, now);
+        clocks.agreed.at = now;
+        assert_eq!(clocks.agreed.wall, at(99_500));
+        let later = Time(5_000_000_000);
+        assert_eq!(clocks.goes_on(at(99_000), Stamper::Own, later), at(100_000));
+    }
 
     /// Claim rp-155.
     #[test]

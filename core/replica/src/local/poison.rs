@@ -4,7 +4,7 @@
 //! that another replica survived takes over that replica's snapshot; `docs/sessions.md` has the rule. What an earlier start
 //! reported binds this one, and so does what no file tells of it: this start executes nothing that may yet be skipped for it.
 
-use crate::limits::{HEAL_EVERY, POISON_REPORT_EVERY};
+use crate::limits::{HEAL_EVERY, POISON_CALLS, POISON_REPORT_EVERY};
 use crate::local::internal::Purpose;
 use crate::replicated::poison::{Death, Report};
 use crate::{Output, Remembered, Replica};
@@ -56,6 +56,11 @@ pub(crate) struct OwnPoison {
     /// Calls at which the hosts of earlier starts died for good. Those reports bind this start: it executes none of the calls
     /// before the log takes the report back or keeps the call from being skipped.
     barred: BTreeSet<CallPlace>,
+    /// Calls at which hosts of this node died, until its objects are past them and the log tells that. No snapshot has the reports:
+    /// this node may not know of them any more while others do.
+    deaths: BTreeSet<CallPlace>,
+    /// Slots about which the log has a newer word of an earlier life under this number: what this one says does not count.
+    unheeded: BTreeSet<Slot>,
     /// The report that the log lacks.
     report: Option<Unsaid>,
     /// A snapshot past the call is asked for; a checkpoint is asked for again at this time.
@@ -113,7 +118,7 @@ impl OwnPoison {
             EarlierDeaths::Unknown => (!planted(Plant::LostReportsTrusted), &[][..]),
         };
         let places = places.iter().copied();
-        OwnPoison {
+        let mut own = OwnPoison {
             is_unheard: remembered.earlier != EarlierLives::None
                 && !planted(Plant::CopyExecutesUnheard),
             is_unsure,
@@ -121,9 +126,12 @@ impl OwnPoison {
                 true => EarlierLives::Unknown,
                 false => remembered.earlier,
             },
+            deaths: places.clone().collect(),
             barred: places.filter(|place| Some(place.slot) > begun).collect(),
             ..OwnPoison::default()
-        }
+        };
+        own.bound();
+        own
     }
 
     /// A leader with a quorum has heard this start.
@@ -172,6 +180,13 @@ impl OwnPoison {
             .take_if(|report| matches!(report.word, Word::Died(_)));
     }
 
+    /// Of older ones nobody remembers reports.
+    fn bound(&mut self) {
+        while self.deaths.len() > POISON_CALLS {
+            self.deaths.pop_first();
+        }
+    }
+
     /// A report of this start is decided.
     pub(crate) fn landed(&mut self, decided: Slot, body: &Body) {
         let Some(word) = Word::of(body) else {
@@ -186,7 +201,8 @@ impl OwnPoison {
                 self.kept_at = Some(decided);
                 self.earlier = EarlierLives::Upto(decided.previous());
             }
-            Word::Died(_) | Word::Survived(_) => {}
+            Word::Survived(place) => self.deaths.retain(|death| death.slot != place.slot),
+            Word::Died(_) => {}
         }
         self.report.take_if(|report| report.word == word);
     }
@@ -213,6 +229,8 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         self.own_poison.died_at = Some(place);
+        self.own_poison.deaths.insert(place);
+        self.own_poison.bound();
         self.own_poison.want(now, Word::Died(place));
     }
 
@@ -229,11 +247,14 @@ impl<O: Ordering> Replica<O> {
 
     /// At the end of a turn: reports, and asks for a survivor's snapshot.
     pub(crate) fn tend_poison(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        let own = self.config.own;
         self.tend_barred(now);
+        let (reached, poison) = (self.reached(), &self.replicated.poison);
+        // What the log tells of a call says whether a word is missing.
+        let is_open = |place: &CallPlace| place.slot > reached || !poison.is_about(place.slot);
+        self.own_poison.deaths.retain(is_open);
         if self.own_poison.report.is_none()
             && self.is_replica()
-            && let Some(place) = self.replicated.poison.to_tell(own, self.reached())
+            && let Some(place) = self.to_tell()
         {
             self.own_poison.want(now, Word::Survived(place));
         }
@@ -250,6 +271,26 @@ impl<O: Ordering> Replica<O> {
             self.own_poison.stranded = Some(now + HEAL_EVERY);
             self.want_checkpoint();
         }
+    }
+
+    /// A call that the objects are past, and of which the log does not tell it, or may not. Claim rp-160.
+    fn to_tell(&self) -> Option<CallPlace> {
+        let (own, reached) = (self.config.own, self.reached());
+        let OwnPoison {
+            deaths, unheeded, ..
+        } = &self.own_poison;
+        let poison = &self.replicated.poison;
+        let mut deaths = deaths.iter().copied();
+        let forgotten = deaths.find(|place| place.slot <= reached && !poison.is_about(place.slot));
+        poison.to_tell(own, reached, unheeded).or(forgotten)
+    }
+
+    /// A word of this start about a call that it is past is decided.
+    pub(crate) fn told_past(&mut self, slot: Slot) {
+        let (own, poison) = (self.config.own, &self.replicated.poison);
+        let unheeded = &mut self.own_poison.unheeded;
+        unheeded.insert(slot);
+        unheeded.retain(|slot| !poison.has_survived(own, *slot));
     }
 
     /// The highest slot whose state the objects have, or can make again: a host that executes its calls anew for their state may

@@ -5,6 +5,10 @@
 //! them. Snapshots do not contain reports. A slot that no replica has passed is in no snapshot, and a replica that has passed
 //! one never reports a death there as new. So reports from before a snapshot decide nothing after it.
 
+mod reported;
+
+pub use reported::PoisonReports;
+
 use crate::limits::POISON_CALLS;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CallPlace, NodeId, NodeSet, Slot};
@@ -22,21 +26,6 @@ pub(crate) struct PoisonCalls {
     keepers: NodeSet,
     /// From the first call that an operator had skipped in any case to the newest such word.
     forced: Option<(Slot, Slot)>,
-}
-
-/// What replicas have said about a call at which a host is down, as far as the log tells it here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PoisonReports {
-    /// The call.
-    pub place: CallPlace,
-    /// Their hosts are down at it.
-    pub down: NodeSet,
-    /// They may have answered it, in this start or an earlier one.
-    pub may_have_answered: NodeSet,
-    /// Their objects are past it.
-    pub survived: NodeSet,
-    /// They have said nothing that counts.
-    pub unreported: NodeSet,
 }
 
 /// Who says something about which call. Reports of one replica count in the order of their numbers, which its command ids
@@ -285,6 +274,18 @@ impl PoisonCalls {
         reports.is_some_and(Reports::has_survivor)
     }
 
+    /// Whether anything is remembered about the slot.
+    pub(crate) fn is_about(&self, slot: Slot) -> bool {
+        self.slots.contains_key(&slot)
+    }
+
+    /// Whether the newest word of a replica about the slot is that it is past it; nothing more is to be said about a slot that is
+    /// forgotten.
+    pub(crate) fn has_survived(&self, node: NodeId, slot: Slot) -> bool {
+        let reports = self.slots.get(&slot);
+        reports.is_none_or(|reports| reports.standing(node) == Some(Standing::Survived))
+    }
+
     /// Whether the group skips the call, as far as that is remembered.
     pub(crate) fn is_skipped(&self, place: CallPlace) -> bool {
         let reports = self.slots.get(&place.slot);
@@ -311,38 +312,6 @@ impl PoisonCalls {
         })
     }
 
-    /// The calls of the first slot in which hosts are down, and what `replicas` have said about them.
-    pub(crate) fn reports(&self, replicas: NodeSet) -> Vec<PoisonReports> {
-        let mut slots = self.slots.iter();
-        let Some((slot, reports)) = slots.find(|(_, reports)| !reports.is_passable()) else {
-            return Vec::new();
-        };
-        let who = |holds: &dyn Fn(NodeId) -> bool| -> NodeSet {
-            replicas.iter().filter(|node| holds(*node)).collect()
-        };
-        let down: BTreeSet<u32> = reports
-            .newest
-            .keys()
-            .filter_map(|node| reports.down_at(*node))
-            .collect();
-        let survived = who(&|node| reports.standing(node) == Some(Standing::Survived));
-        let of = |index| PoisonReports {
-            place: CallPlace { slot: *slot, index },
-            down: who(&|node| reports.down_at(node) == Some(index)),
-            may_have_answered: who(&|node| {
-                reports.answered.contains(node) && !survived.contains(node)
-            }),
-            survived,
-            unreported: who(&|node| {
-                matches!(
-                    reports.standing(node),
-                    None | Some(Standing::Retries | Standing::Over)
-                )
-            }),
-        };
-        down.into_iter().map(of).collect()
-    }
-
     /// Whether reports never skip the call.
     pub(crate) fn is_kept(&self, place: CallPlace) -> bool {
         let reports = self.slots.get(&place.slot);
@@ -366,13 +335,20 @@ impl PoisonCalls {
     }
 
     /// The first slot up to `slot` in which a host died and of which `own` has not reported that it is past, by one of its calls.
-    pub(crate) fn to_tell(&self, own: NodeId, slot: Slot) -> Option<CallPlace> {
+    /// Not one of `unheeded`.
+    pub(crate) fn to_tell(
+        &self,
+        own: NodeId,
+        slot: Slot,
+        unheeded: &BTreeSet<Slot>,
+    ) -> Option<CallPlace> {
         if planted(Plant::SurvivalNotTold) {
             return None;
         }
-        let mut passed = self.slots.range(..=slot).filter(|(_, reports)| {
+        let mut passed = self.slots.range(..=slot).filter(|(slot, reports)| {
             (reports.is_kept || reports.is_any_before())
                 && reports.standing(own) != Some(Standing::Survived)
+                && !unheeded.contains(slot)
         });
         let (slot, reports) = passed.next()?;
         let mut down = reports.newest.keys().filter_map(|at| reports.down_at(*at));
@@ -488,6 +464,24 @@ mod tests {
     }
 
     #[test]
+    fn who_retries_a_call_that_another_one_survived_is_not_past_it() {
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, by(one, 1), Death::First), []);
+        calls.survived(by(other, 1));
+        calls.retries(by(one, 2));
+        assert_eq!(calls.stuck(SLOT), NodeSet::only(one));
+    }
+
+    #[test]
+    fn who_is_past_a_call_says_so_where_another_one_said_it_and_nobody_is_down() {
+        let (one, other, _, mut calls) = pair();
+        calls.survived(by(other, 1));
+        let told = calls.to_tell(one, SLOT, &BTreeSet::new());
+        assert_eq!(told, Some(by(one, 1).place));
+        assert_eq!(calls.to_tell(one, SLOT, &BTreeSet::from([SLOT])), None);
+    }
+
+    #[test]
     fn a_slot_that_may_have_been_answered_is_kept_whichever_call_of_it_the_report_names() {
         let (one, other, replicas, mut calls) = pair();
         assert_eq!(calls.died(replicas, at(one, 1, 2), Death::Again), []);
@@ -504,7 +498,10 @@ mod tests {
         assert_eq!(skipped, [at(one, 1, 2).place]);
         assert_eq!(calls.died(replicas, at(one, 2, 2), Death::First), []);
         assert_eq!(calls.died(replicas, at(other, 2, 7), Death::First), []);
-        assert_eq!(calls.to_tell(one, SLOT), Some(at(other, 2, 7).place));
+        assert_eq!(
+            calls.to_tell(one, SLOT, &BTreeSet::new()),
+            Some(at(other, 2, 7).place)
+        );
     }
 
     #[test]

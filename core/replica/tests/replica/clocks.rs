@@ -3,7 +3,7 @@
 use crate::world::{LINK, Objects, World, config, id, open};
 use quorate_ordering::LinkState;
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage, limits};
-use quorate_types::{Duration, NodeId, Quorums, SessionId, Slot, Wall};
+use quorate_types::{Duration, NodeId, OrderingName, Quorums, SessionId, Slot, Wall};
 
 /// Ten years.
 const YEARS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000_000;
@@ -187,6 +187,79 @@ fn a_node_that_was_away_goes_on_from_what_others_have_stamped_meanwhile() {
     world.lead(1);
     world.call(1, 5, id(session, 21), "a");
     assert_near(&world);
+}
+
+/// As before, and what others have stamped meanwhile reaches it only once it leads. Claim rp-156.
+#[test]
+fn a_node_that_leads_before_it_has_applied_what_others_stamped_does_not_go_on_from_its_own_reckoning()
+ {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.skew = 10_000 * MS;
+    }
+    world.pass(Duration::from_millis(2_000));
+    // It has led before.
+    world.lead(1);
+    world.lead(0);
+    let session = world.open(0, 5);
+    world.nodes[0].skew = 0;
+    world.nodes[1].skew = 0;
+    world.pass(Duration::from_millis(2_000));
+    let (peer, state) = (NodeId(0), LinkState::Down);
+    world.input(1, Input::Link { peer, state });
+    world.nodes[1].is_cut = true;
+    world.shared.borrow_mut().deaf.insert(1);
+    for sequence in 1..20 {
+        call(&mut world, 0, session, sequence);
+    }
+    assert_near(&world);
+    world.nodes[1].is_cut = false;
+    world.nodes[0].is_cut = true;
+    world.lead(1);
+    world.call(1, 5, id(session, 20), "a");
+    assert_near(&world);
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    let before = newest_stamp(&world);
+    for sequence in 21..24 {
+        call(&mut world, 1, session, sequence);
+        assert_near(&world);
+    }
+    let went_on = newest_stamp(&world).0 - before.0;
+    assert!(went_on >= 4_500_000_000, "it went on by {went_on} ns only");
+}
+
+/// Each stamp is a while old when the node that made it, or another one, applies it. Claim rp-159.
+#[test]
+fn agreed_time_goes_on_where_nodes_stamp_that_do_not_lead() {
+    for is_by_turns in [false, true] {
+        let mut world = World::with(3, |config| {
+            config.view.ordering = OrderingName::FastPaxos;
+        });
+        let session = world.open(0, 5);
+        world.pass(Duration::from_millis(2_000));
+        world.nodes[2].skew = YEARS;
+        world.nodes[0].is_cut = true;
+        for at in [1, 2] {
+            let (peer, state) = (NodeId(0), LinkState::Down);
+            world.input(at, Input::Link { peer, state });
+        }
+        world.pass(Duration::from_millis(2_000));
+        let before = newest_stamp(&world);
+        for sequence in 1..200 {
+            let at = 1 + (sequence as usize % 2) * usize::from(is_by_turns);
+            world.shared.borrow_mut().deaf.extend([0, 1, 2]);
+            world.call(at, 5, id(session, sequence), "a");
+            world.pass(Duration::from_millis(50));
+            world.shared.borrow_mut().deaf.clear();
+            world.run();
+        }
+        let went_on = newest_stamp(&world).0 - before.0;
+        assert!(
+            (13_000_000_000..15_000_000_000).contains(&went_on),
+            "it went on by {went_on} ns"
+        );
+    }
 }
 
 #[test]

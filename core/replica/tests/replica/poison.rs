@@ -3,7 +3,7 @@
 use crate::world::{Objects, value};
 use crate::world::{World, call, config, id, meta};
 use quorate_replica::{EarlierDeaths, EarlierLives, Input, Output, Remembered};
-use quorate_types::{Body, CallPlace, Duration, NodeId, Outcome, Slot};
+use quorate_types::{Body, CallPlace, Command, Duration, NodeId, Outcome, Slot};
 
 fn digests(world: &World) -> Vec<u64> {
     let nodes = world.nodes.iter();
@@ -183,6 +183,98 @@ fn a_start_executes_a_call_at_which_the_host_of_an_earlier_start_died_after_its_
     world.pass(Duration::from_millis(5_000));
     let skips = |(_, output): &(usize, Output<u32>)| matches!(output, Output::Skip { .. });
     assert!(!world.seen.iter().any(skips), "it may be answered");
+}
+
+/// The replicas whose hosts are down, as node 0 has it.
+fn down(world: &World) -> Vec<NodeId> {
+    let standing = world.nodes[0].replica.status().poison;
+    let down = standing.iter().flat_map(|one| one.reports.down.iter());
+    down.collect()
+}
+
+/// The reports about a call are in no snapshot: who takes one over that is past it may not know of its own. Claim rp-160.
+#[test]
+fn who_takes_over_a_state_past_the_call_at_which_its_host_died_tells_so_whatever_it_remembers() {
+    let mut world = World::new(3);
+    for at in [0, 2] {
+        world.nodes[at].objects.is_immune = true;
+    }
+    let session = world.open(0, 5);
+    world.loses_fetches = true;
+    world.call(0, 5, id(session, 1), "poison");
+    assert_eq!(down(&world), [NodeId(1)]);
+    world.shared.borrow_mut().deaf.insert(1);
+    world.call(0, 5, id(session, 2), "a");
+    let slot = world.checkpoint(0);
+    world.loses_fetches = false;
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.clear();
+    world.pass(Duration::from_millis(10_000));
+    let status = world.nodes[1].replica.status();
+    assert!(status.is_serving && status.snapshot >= slot, "{status:?}");
+    assert_eq!(down(&world), []);
+}
+
+/// A start that begins with such a snapshot knows by its files at which calls hosts of earlier starts died. Claim rp-160.
+#[test]
+fn a_start_that_begins_past_a_call_at_which_its_host_died_tells_so() {
+    let mut world = World::new(3);
+    for at in [0, 1] {
+        world.nodes[at].objects.is_immune = true;
+    }
+    let session = world.open(0, 5);
+    world.loses_fetches = true;
+    world.call(0, 5, id(session, 1), "poison");
+    assert_eq!(down(&world), [NodeId(2)]);
+    let place = world.nodes[0].replica.status().poison[0].reports.place;
+    world.nodes.pop();
+    let slot = world.checkpoint(0);
+    let image = world.nodes[0].objects.images[&slot].clone();
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        died: EarlierDeaths::At(vec![place]),
+        ..Remembered::default()
+    };
+    let mut later = config(3, 2);
+    later.boot = 2;
+    world.add_remembering(later, remembered, Objects::restored(&image));
+    world.follow(2, 0);
+    world.pass(Duration::from_millis(1_000));
+    assert_eq!(down(&world), []);
+}
+
+/// Starts are counted anew in a new directory, and so are the numbers of reports. Claim rp-160.
+#[test]
+fn a_word_that_does_not_count_is_told_once() {
+    let mut world = World::new(2);
+    for at in [0, 1] {
+        world.nodes[at].objects.is_immune = true;
+    }
+    let mut earlier = config(3, 2);
+    earlier.boot = 9;
+    world.add_remembering(earlier, Remembered::default(), Objects::default());
+    world.follow(2, 0);
+    world.loses_fetches = true;
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "poison");
+    world.nodes.pop();
+    world.shared.borrow_mut().holds_submissions = true;
+    let mut objects = Objects::default();
+    objects.is_immune = true;
+    world.add_remembering(config(3, 2), Remembered::default(), objects);
+    world.follow(2, 0);
+    let mut told = 0;
+    for _ in 0..3 {
+        let submitted = std::mem::take(&mut world.shared.borrow_mut().submitted);
+        let survived = submitted.into_iter().map(|(_, command)| command);
+        let own = |command: &Command| matches!(command.body, Body::Survived { reporter, .. } if reporter == NodeId(2));
+        let survived: Vec<_> = survived.filter(own).collect();
+        told += survived.len();
+        world.decide(survived);
+        world.run();
+        world.pass(Duration::from_millis(1_000));
+    }
+    assert_eq!(told, 1);
 }
 
 /// What a node with the files of an earlier start remembers.

@@ -1,6 +1,6 @@
 //! Large snapshots are encoded by one replica after another.
 
-use crate::world::{IMAGE_BYTES, Message, World, id, meta};
+use crate::world::{IMAGE_BYTES, Message, World, call, id, meta};
 use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, ReplicaMessage, Snapshots, limits,
@@ -121,6 +121,22 @@ fn who_stands_at_a_call_that_others_survived_is_not_waited_for() {
         panic!("there are replicas");
     };
     assert_eq!(begun(&world, *last).1, [2, 0]);
+}
+
+/// The checkpoint is decided together with the call. Claim rp-144.
+#[test]
+fn who_stands_at_a_call_in_the_slot_of_the_checkpoint_is_not_waited_for() {
+    let mut world = world(IMAGE_BYTES);
+    for at in [0, 2] {
+        world.nodes[at].objects.is_immune = true;
+    }
+    for node in &mut world.nodes {
+        node.objects.answers_left = None;
+    }
+    let session = world.open(0, 5);
+    let poison = call(session, 1, 0, "poison");
+    let slot = world.decide(vec![poison, meta(Body::Checkpoint)]);
+    assert_eq!(begun(&world, slot).1, [2, 0]);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, ReplicaMessage, Snapshots, limits,
 };
-use quorate_types::{Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, Slot};
+use quorate_types::{
+    Body, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, SessionId, Slot,
+};
 
 /// Three linked replicas with a snapshot, of which `n0` leads. What their objects say from now on is held back.
 fn world(bytes_dear: u64) -> World {
@@ -98,9 +100,8 @@ fn who_is_slow_is_waited_for_as_long_as_its_turn_and_who_is_gone_not_at_all() {
     assert_eq!(begun(&world, slot).1, [1, 2, 0]);
 }
 
-/// `n1` would be the first of the round, and gets its state from the two that wait for it. Claim rp-144.
-#[test]
-fn who_stands_at_a_call_that_others_survived_is_not_waited_for() {
+/// Of the three only the host of `n1` ends at a poison call. A session is open.
+fn survived_by_two() -> (World, SessionId) {
     let mut world = world(IMAGE_BYTES);
     for at in [0, 2] {
         world.nodes[at].objects.is_immune = true;
@@ -109,6 +110,13 @@ fn who_stands_at_a_call_that_others_survived_is_not_waited_for() {
         node.objects.answers_left = None;
     }
     let session = world.open(0, 5);
+    (world, session)
+}
+
+/// `n1` would be the first of the round, and gets its state from the two that wait for it. Claim rp-144.
+#[test]
+fn who_stands_at_a_call_that_others_survived_is_not_waited_for() {
+    let (mut world, session) = survived_by_two();
     world.call(0, 5, id(session, 1), "poison");
     assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
     world.pass(Duration::from_millis(1));
@@ -126,14 +134,7 @@ fn who_stands_at_a_call_that_others_survived_is_not_waited_for() {
 /// The checkpoint is decided together with the call. Claim rp-144.
 #[test]
 fn who_stands_at_a_call_in_the_slot_of_the_checkpoint_is_not_waited_for() {
-    let mut world = world(IMAGE_BYTES);
-    for at in [0, 2] {
-        world.nodes[at].objects.is_immune = true;
-    }
-    for node in &mut world.nodes {
-        node.objects.answers_left = None;
-    }
-    let session = world.open(0, 5);
+    let (mut world, session) = survived_by_two();
     let poison = call(session, 1, 0, "poison");
     let slot = world.decide(vec![poison, meta(Body::Checkpoint)]);
     assert_eq!(begun(&world, slot).1, [2, 0]);
